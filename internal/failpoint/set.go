@@ -1,22 +1,56 @@
 package failpoint
 
-import "context"
+import (
+	"context"
+	"sync/atomic"
+)
 
 // Set holds what is armed in one worker. nil: nothing.
 type Set struct {
-	hook func(ctx context.Context, p Point, task int32, epoch int64) error
+	hook  func(ctx context.Context, p Point, task int32, epoch int64) error
+	hits  map[Point]*atomic.Int64
+	close func() error
 }
 
 // New returns a set that calls hook at every point. An error from hook is
 // treated by the caller as if the act's answer was lost.
 func New(hook func(ctx context.Context, p Point, task int32, epoch int64) error) *Set {
-	return &Set{hook: hook}
+	s := &Set{hook: hook, hits: map[Point]*atomic.Int64{}}
+	for _, p := range Points() {
+		s.hits[Point(p.Point)] = new(atomic.Int64)
+	}
+	return s
 }
 
-// Hit is called at a point. It returns nil unless something is armed there.
+// Hit is called at a point, by any goroutine. It returns nil unless something
+// is armed there; it blocks for delay, hold and freeze, at most until ctx ends.
 func (s *Set) Hit(ctx context.Context, p Point, task int32, epoch int64) error {
 	if s == nil {
 		return nil
 	}
+	if n := s.hits[p]; n != nil {
+		n.Add(1)
+	}
 	return s.hook(ctx, p, task, epoch)
+}
+
+// Hits says how often each point was passed, also those that never were (0).
+// It is nil for a nil set, which does not count.
+func (s *Set) Hits() map[Point]int64 {
+	if s == nil {
+		return nil
+	}
+	m := make(map[Point]int64, len(s.hits))
+	for p, n := range s.hits {
+		m[p] = n.Load()
+	}
+	return m
+}
+
+// Close ends the control channel, if there is one.
+func (s *Set) Close() error {
+	if s == nil || s.close == nil {
+		return nil
+	}
+	return s.close()
 }
