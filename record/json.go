@@ -66,7 +66,7 @@ type Doc struct {
 	end     int      // of the closing brace
 	edited  bool
 
-	names   []byte // arena of field names that had escapes
+	names   []byte // arena of field names that had escapes or were added
 	dec     *jsontext.Decoder
 	rd      bytes.Buffer
 	scratch *Doc // for nested edits

@@ -80,7 +80,9 @@ func (d *Doc) Set(path Path, value []byte) error {
 		d.members[i].replaced = true
 		return nil
 	}
-	d.members = append(d.members, member{name: []byte(path[0]), value: value, added: true})
+	from := len(d.names)
+	d.names = append(d.names, path[0]...)
+	d.members = append(d.members, member{name: d.names[from:], value: value, added: true})
 	return nil
 }
 
