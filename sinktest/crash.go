@@ -1,0 +1,241 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"exactly/internal/failpoint"
+	"exactly/sink"
+)
+
+// story feeds three epochs of different shapes.
+func story(l *lane) {
+	l.feed(numbered("a", 0, 7))
+	l.feed(specs(Spec{ID: "k", Value: 1}, Spec{ID: "k", Value: 2}, Spec{ID: "j", Value: 1}))
+	l.feed(append(numbered("b", 0, 4), specs(Spec{ID: "k", Value: 3})...))
+}
+
+// failPoints crashes, and loses the answer, at every hit of every fail point.
+func failPoints(w *world) {
+	total := 0
+	for _, point := range failpoint.Points() {
+		for _, mode := range []string{"lost", "crash"} {
+			for nth := 1; ; nth++ {
+				hit := false
+				name := fmt.Sprintf("%s/%s/%d", point.Point, mode, nth)
+				ok := w.again(name, func(w *world) { hit = crashAt(w, failpoint.Point(point.Point), mode == "crash", nth) })
+				if !ok || !hit {
+					break
+				}
+				total++
+			}
+		}
+	}
+	if total == 0 {
+		w.t.Errorf("the sink hits no fail point: give it SinkTxnBefore and SinkTxnAfter around what makes data durable or visible")
+	}
+}
+
+// crashAt runs the story with one incident and reports whether it happened.
+func crashAt(w *world, at failpoint.Point, dies bool, nth int) bool {
+	l := w.lane(baseOwner())
+	story(l)
+	hits := 0
+	p, err := l.start(func(_ context.Context, p failpoint.Point, _ int32, _ int64) error {
+		if p != at {
+			return nil
+		}
+		if hits++; hits != nth {
+			return nil
+		}
+		if dies {
+			panic(crash{p})
+		}
+		return errLost
+	})
+	if err == nil {
+		err = p.advance()
+	}
+	hit := hits >= nth
+	if !hit && err != nil {
+		w.t.Errorf("failed without an incident: %v", err)
+	}
+	if hit && !dies && err != nil {
+		if c := sink.Classify(err); c == sink.ClassPoison {
+			w.t.Errorf("a lost answer is classed %v: %v", c, err)
+		}
+	}
+	w.finish()
+	return hit
+}
+
+// answerLost loses the answer of the n-th call, for every n.
+func answerLost(w *world) { losing(w, story) }
+
+// losing runs a story once per call of the sink, losing that call's answer,
+// with a new process or with the same one repeating the call.
+func losing(w *world, story func(l *lane)) {
+	for nth := 1; nth < 200; nth++ {
+		dropped := false
+		ok := w.again(fmt.Sprint(nth), func(w *world) {
+			l := w.lane(baseOwner())
+			story(l)
+			p, err := l.openWith(nil, nth)
+			if err == nil {
+				err = p.recover()
+			}
+			if err == nil {
+				err = p.advance()
+			}
+			dropped = p.calls >= nth
+			if err != nil && !errors.Is(err, errLost) {
+				w.t.Fatalf("failed without an incident: %v", err)
+			}
+			if nth > 1 && dropped && repeats(p) {
+				w.must(p.advance(), "the same process goes on")
+			}
+			w.finish()
+		})
+		if !ok || !dropped {
+			return
+		}
+	}
+}
+
+// repeats reports whether the engine may simply call again. A lost Prepare or
+// Stage ends the attempt instead.
+func repeats(p *process) bool { return p.staging == nil && p.stager == nil }
+
+// serviceFaults fails the n-th request before and after it is carried out,
+// and calls again, as the engine does.
+func serviceFaults(w *world) {
+	for _, after := range []bool{false, true} {
+		for nth := 1; nth <= 16; nth++ {
+			ok := w.again(fmt.Sprintf("%d/after=%v", nth, after), func(w *world) {
+				l := w.lane(baseOwner())
+				story(l)
+				w.target.SetFault(w.t, Fault{Nth: nth, After: after})
+				w.mend(l)
+				w.target.SetFault(w.t, Fault{})
+				w.finish()
+			})
+			if !ok {
+				return
+			}
+		}
+	}
+}
+
+// mend goes on through transient errors, with new attempts where a call must
+// not be repeated.
+func (w *world) mend(l *lane) {
+	w.t.Helper()
+	var p *process
+	var err error
+	for range 20 {
+		if p == nil || !repeats(p) {
+			if p, err = l.start(nil); err != nil {
+				p = nil
+			}
+		}
+		if p != nil && err == nil {
+			err = p.advance()
+		}
+		if err == nil {
+			return
+		}
+		if c := sink.Classify(err); c != sink.ClassTransient {
+			w.t.Fatalf("an error of the service is classed %v, want transient: %v", c, err)
+		}
+		err = nil
+	}
+	w.t.Fatalf("not done after 20 tries")
+}
+
+// serviceDown demands transient errors while the service is away, no verdicts,
+// and that the same task goes on afterwards.
+func serviceDown(w *world) {
+	l := w.lane(baseOwner())
+	p := l.started()
+	l.feed(numbered("a", 0, 5))
+	w.must(p.advance(), "advance")
+	l.feed(numbered("a", 5, 10))
+	w.target.Down(w.t)
+	err := p.advance()
+	if err == nil {
+		w.t.Errorf("a sink whose service is down reports success")
+	} else if c := sink.Classify(err); c != sink.ClassTransient {
+		w.t.Errorf("service down is classed %v, want transient: %v", c, err)
+	}
+	if err := p.sink.Check(w.t.Context()); err == nil {
+		w.t.Errorf("Check of a service that is down reports success")
+	}
+	w.target.Up(w.t)
+	if repeats(p) {
+		w.patient(p)
+	}
+	w.finish()
+}
+
+// patient advances until the service has come back.
+func (w *world) patient(p *process) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		err := p.advance()
+		if err == nil {
+			return
+		}
+		if c := sink.Classify(err); c != sink.ClassTransient {
+			w.t.Fatalf("after the service came back: %v: %v", c, err)
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("the service is back, the task is not: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// serviceKilled demands that what was reported as durable is.
+func serviceKilled(w *world) {
+	l := w.lane(baseOwner())
+	for i := range 3 {
+		l.feed(numbered("a", i*5, 5))
+		p := l.started()
+		if p.outbox != nil && p.stager == nil {
+			w.must(p.advance(), "advance")
+			w.target.Kill(w.t)
+			continue
+		}
+		work, err := p.stage()
+		w.must(err, "stage")
+		w.target.Kill(w.t)
+		w.must(p.decide(work), "decide")
+	}
+	w.mend(l)
+	w.killBeforeStage(l)
+	w.finish()
+}
+
+// killBeforeStage kills the service while an epoch is written and not staged:
+// then staging must fail, or hold everything.
+func (w *world) killBeforeStage(l *lane) {
+	l.feed(numbered("b", 0, 5))
+	p := l.started()
+	if p.committer() == nil {
+		return
+	}
+	p.written = func() { w.target.Kill(w.t) }
+	work, err := p.stage()
+	if err != nil {
+		if c := sink.Classify(err); c != sink.ClassTransient {
+			w.t.Errorf("staging after the service was killed is classed %v, want transient: %v", c, err)
+		}
+		return
+	}
+	w.must(p.decide(work), "decide")
+}

@@ -1,0 +1,198 @@
+package sinktest
+
+import (
+	"context"
+	"fmt"
+
+	"exactly/internal/failpoint"
+	"exactly/record"
+	"exactly/sink"
+)
+
+// ModelOutbox is the outbox contract at its shortest: data, ledger and
+// verdicts in one transaction of a Server.
+type ModelOutbox struct {
+	srv *Server
+	opt Options
+}
+
+// NewModelOutbox returns an outbox sink over srv.
+func NewModelOutbox(srv *Server, opt Options) *ModelOutbox { return &ModelOutbox{srv, opt} }
+
+// Features implements sink.Sink.
+func (m *ModelOutbox) Features() sink.Features { return m.opt.features() }
+
+// Check implements sink.Sink.
+func (m *ModelOutbox) Check(ctx context.Context) error {
+	return m.srv.do(ctx, "check", sink.Owner{}, func() error { return nil })
+}
+
+// Close implements sink.Sink.
+func (m *ModelOutbox) Close() error { return nil }
+
+// modelLedger is the mark of one task, and the verdicts kept beside it.
+type modelLedger struct {
+	through  sink.Pos
+	verdicts []sink.Verdict
+}
+
+// OpenOutbox implements sink.Outbox.
+func (m *ModelOutbox) OpenOutbox(ctx context.Context, o sink.Owner, confirmed sink.Pos) (sink.OutboxTask, sink.Resume, error) {
+	t := &modelOutboxTask{m: m, o: o}
+	r := sink.Resume{Through: confirmed}
+	if o.Guarantee == sink.AtLeastOnce {
+		return t, r, nil
+	}
+	err := m.srv.do(ctx, "open", o, func() error {
+		if err := m.srv.claim(o); err != nil {
+			return err
+		}
+		l := m.srv.ledgers[t.key()]
+		if l == nil {
+			l = &modelLedger{}
+			m.srv.ledgers[t.key()] = l
+		}
+		if l.through.Before(confirmed) && !m.srv.defects[AheadAccepted] {
+			return fmt.Errorf("open at %s with the ledger at %s: %w", confirmed, l.through, sink.ErrLedgerBehind)
+		}
+		if confirmed.Before(l.through) {
+			r.Through = l.through
+		}
+		r.Verdicts = between(l.verdicts, confirmed, r.Through)
+		if m.srv.defects[VerdictTwice] {
+			r.Verdicts = l.verdicts
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, sink.Resume{}, err
+	}
+	return t, r, nil
+}
+
+type modelOutboxTask struct {
+	m      *ModelOutbox
+	o      sink.Owner
+	failed bool // the previous call
+}
+
+// key names the ledger of the task, all parts apart.
+func (t *modelOutboxTask) key() string {
+	if t.m.srv.defects[OwnerByPrefix] {
+		return fmt.Sprintf("%.3s/%.2s", t.o.Pipeline, t.o.Sink)
+	}
+	return fmt.Sprintf("%q %q %d %d", t.o.Pipeline, t.o.Sink, t.o.Generation, t.o.Task)
+}
+
+// Apply implements sink.OutboxTask.
+func (t *modelOutboxTask) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
+	nothing := sink.Result{Through: b.Prev}
+	res := nothing
+	split := t.m.srv.defects[SplitTransaction]
+	if split {
+		if err := t.request(ctx, b, &res, true, false); err != nil {
+			return nothing, err
+		}
+	}
+	if err := t.o.Failpoints.Hit(ctx, failpoint.SinkTxnBefore, t.o.Task, b.Through.Epoch); err != nil {
+		return nothing, sink.Transient(err)
+	}
+	err := t.request(ctx, b, &res, !split, true)
+	if err == nil {
+		err = sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, t.o.Task, b.Through.Epoch))
+	}
+	t.failed = err != nil
+	if err != nil {
+		return nothing, err
+	}
+	if t.m.srv.defects[DownIsSuccess] {
+		res.Through = b.Through
+	}
+	return res, nil
+}
+
+func (t *modelOutboxTask) request(ctx context.Context, b sink.Batch, res *sink.Result, data, mark bool) error {
+	return t.m.srv.do(ctx, "apply", t.o, func() error {
+		l := t.m.srv.ledgers[t.key()]
+		if t.o.Guarantee == sink.AtLeastOnce {
+			l = &modelLedger{through: b.Prev}
+		}
+		if l == nil || l.through.Before(b.Prev) && !t.m.srv.defects[GapAccepted] {
+			return fmt.Errorf("apply behind %s: %w", b.Prev, sink.ErrLedgerBehind)
+		}
+		if data {
+			l.verdicts = append(l.verdicts, t.put(b, l.through)...)
+		}
+		if !mark {
+			return nil
+		}
+		if l.through.Before(b.Through) {
+			l.through = b.Through
+		}
+		if !t.m.srv.defects[VerdictTwice] {
+			l.verdicts = between(l.verdicts, b.Confirmed, sink.Pos{Epoch: 1 << 62})
+		}
+		res.Through, res.Verdicts = b.Through, between(l.verdicts, b.Prev, b.Through)
+		if t.m.srv.defects[VerdictDropped] {
+			l.verdicts = nil
+		}
+		return nil
+	})
+}
+
+// put writes the records behind the ledger and returns the new verdicts.
+func (t *modelOutboxTask) put(b sink.Batch, through sink.Pos) (vs []sink.Verdict) {
+	d := t.m.srv.defects
+	if d[LedgerIgnored] || d[DuplicateOnRetry] && t.failed {
+		through = b.Prev
+	}
+	var rs []*record.Record
+	for i := range b.Records {
+		e := &b.Records[i]
+		if !through.Before(e.Pos) || e.Tombstone() && d[TombstoneIgnored] {
+			continue
+		}
+		if err := t.m.opt.refuse(&e.Record); err != nil {
+			vs = append(vs, sink.Verdict{Pos: e.Pos, Code: sink.Code(err), Reason: err.Error()})
+			continue
+		}
+		r := &e.Record
+		if !d[KeepsBatch] {
+			own := e.Record
+			r = &own
+		}
+		rs = append(rs, r)
+	}
+	if d[PoisonTakesBatch] && len(vs) > 0 {
+		rs = nil
+	}
+	t.m.srv.insert(t.m.opt, rs)
+	return vs
+}
+
+// Close implements sink.OutboxTask.
+func (t *modelOutboxTask) Close() error { return nil }
+
+// insert makes records visible in order.
+func (s *Server) insert(opt Options, rs []*record.Record) {
+	if n := len(rs); n > 1 && s.defects[LastRecordLost] {
+		rs = rs[:n-1]
+	}
+	for i := range rs {
+		r := rs[i]
+		if s.defects[Reordered] {
+			r = rs[len(rs)-1-i]
+		}
+		s.table(opt.table()).put(r, opt.Keyed)
+	}
+}
+
+// between gives the verdicts behind from up to through.
+func between(vs []sink.Verdict, from, through sink.Pos) (out []sink.Verdict) {
+	for _, v := range vs {
+		if from.Before(v.Pos) && !through.Before(v.Pos) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
