@@ -1,0 +1,6 @@
+// Package harness holds the tests of internal/services against real brokers:
+// before a test of the product fails on a cluster, one here shows whether the
+// cluster is what it is said to be. Run them with
+//
+//	go test -tags services ./test/harness
+package harness
