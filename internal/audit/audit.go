@@ -1,0 +1,193 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"exactly/record"
+	"exactly/step"
+)
+
+// Plan says what to audit. Everything it holds is made anew for the audit and
+// shared with no running pipeline.
+type Plan struct {
+	Kafka  []kgo.Opt // how to reach the cluster
+	Topics []string  // of the source
+	// Since is where the pipeline began, in Unix milliseconds; 0: at the
+	// earliest record.
+	Since int64
+
+	Steps      step.Chain
+	Unverified []string // top-level fields that come from `epoch`
+
+	Sinks []Sink
+	// Dead reads the dead letters; nil: there are none.
+	Dead DeadReader
+
+	Findings int // to keep per sink and kind; 0: 20
+	// Progress is told now and then what is being read and how many records of
+	// it are done. nil: nobody. It may be called from several goroutines.
+	Progress func(what string, records int64)
+}
+
+// Sink is one sink under audit.
+type Sink struct {
+	Name, Kind string
+	// Where keeps the records that go to the sink; nil: all.
+	Where func(*record.Record) (bool, error)
+	// Map gives what the sink makes of a record before it writes it; nil: the
+	// record itself. An error means that the sink refuses it.
+	Map func(dst []record.Record, r *record.Record) ([]record.Record, error)
+	// ID identifies a record as Map gives it; nil: its value does. It is applied
+	// to what the source gives, and to what the sink holds if Held.ID is nil.
+	ID     func(*record.Record) ([]byte, error)
+	Reader Reader
+}
+
+// ErrRead: source, dead letters or a sink cannot be read, so nothing is known.
+var ErrRead = errors.New("cannot read")
+
+// epoch is what the steps see as epoch; nothing that depends on it is
+// compared.
+var epoch = step.Epoch{Number: 1, Attempt: 1, Time: time.Unix(0, 0).UTC()}
+
+// sinkState is a sink with what it must hold.
+type sinkState struct {
+	name  string
+	sink  Sink
+	shape Shape
+	canon *canon
+	table table
+	// Space that is used again for each record.
+	mapped []record.Record
+	buf    []byte
+}
+
+// Run audits. It blocks until everything is read. An error means that the
+// audit could not be made (ErrRead where something is out of reach); what was
+// found wrong is in the report.
+func Run(ctx context.Context, p Plan) (*Report, error) {
+	if p.Findings == 0 {
+		p.Findings = 20
+	}
+	if p.Progress == nil {
+		p.Progress = func(string, int64) {}
+	}
+	sinks, err := p.shapes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	src, err := p.readSource(ctx, sinks)
+	if err != nil {
+		return nil, err
+	}
+	dead, err := p.readDead(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	rep := &Report{Source: src.records, Partitions: len(src.parts), Unverified: p.Unverified, Notes: src.notes}
+	rep.Sinks = make([]Row, len(sinks))
+	var g errgroup.Group
+	g.SetLimit(2)
+	for i, s := range sinks {
+		g.Go(func() error { return p.compare(ctx, s, &rep.Sinks[i], src.parts, dead) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if p.Dead != nil {
+		rep.Sinks = append(rep.Sinks, dead.row(src, p.Findings))
+	}
+	return rep, nil
+}
+
+func (p *Plan) shapes(ctx context.Context) ([]*sinkState, error) {
+	var sinks []*sinkState
+	for _, s := range p.Sinks {
+		shape, err := s.Reader.Shape(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%w sink %s: %w", ErrRead, s.Name, err)
+		}
+		st := &sinkState{name: s.Name, sink: s, shape: shape, canon: newCanon(shape, p.Unverified)}
+		st.table.mode = shape.Mode
+		sinks = append(sinks, st)
+	}
+	return sinks, nil
+}
+
+func (p *Plan) compare(ctx context.Context, s *sinkState, row *Row, parts []partition, dead *deadLetters) error {
+	*row = Row{Sink: s.name, Kind: s.sink.Kind, Notes: s.shape.Notes, kinds: map[Kind]int{}}
+	c := comparison{
+		sink: s, row: row, limit: p.Findings, parts: parts,
+		last: map[streamPart]place{}, orphan: map[hash]int64{},
+	}
+	err := s.sink.Reader.Read(ctx, func(h *Held) error {
+		if row.Total%1000 == 999 {
+			p.Progress(s.name, row.Total+1)
+		}
+		return c.held(h)
+	})
+	if err != nil {
+		return fmt.Errorf("%w sink %s: %w", ErrRead, s.name, err)
+	}
+	p.Progress(s.name, row.Total)
+	c.finish(dead)
+	return nil
+}
+
+// expectedID is the identity of what the source gives. A tombstone has no
+// fields: its key is all that names it.
+func (s *sinkState) expectedID(r *record.Record) ([]byte, error) {
+	switch {
+	case r.Tombstone():
+		return r.Key, nil
+	case s.sink.ID == nil:
+		return s.canon.value(nil, r.Value), nil
+	}
+	return s.sink.ID(r)
+}
+
+func (s *sinkState) heldID(h *Held) ([]byte, error) {
+	if h.ID != nil {
+		return h.ID, nil
+	}
+	return s.expectedID(&h.Record)
+}
+
+// expect takes in a record that the steps gave. Its error is that of an
+// expression, or of Map.
+func (s *sinkState) expect(r *record.Record, part uint16) error {
+	if r.Tombstone() && !s.shape.Deletes {
+		return nil
+	}
+	if s.sink.Where != nil {
+		if ok, err := s.sink.Where(r); err != nil || !ok {
+			return err
+		}
+	}
+	s.mapped = append(s.mapped[:0], *r)
+	if s.sink.Map != nil {
+		var err error
+		if s.mapped, err = s.sink.Map(s.mapped[:0], r); err != nil {
+			return err
+		}
+	}
+	for i := range s.mapped {
+		m := &s.mapped[i]
+		id, err := s.expectedID(m)
+		if err != nil {
+			return err
+		}
+		s.buf = s.canon.value(s.buf[:0], m.Value)
+		s.table.add(entry{
+			id: sum(id), value: sum(s.buf), part: part,
+			offset: r.Source.Offset, sub: uint32(r.Sub), deleted: m.Tombstone(),
+		})
+	}
+	return nil
+}

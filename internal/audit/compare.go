@@ -1,0 +1,216 @@
+package audit
+
+import (
+	"fmt"
+)
+
+// comparison is one sink under audit.
+type comparison struct {
+	sink  *sinkState
+	row   *Row
+	limit int // findings kept
+	parts []partition
+
+	buf    []byte
+	last   map[streamPart]place
+	orphan map[hash]int64 // records of ids with several entries that equal none of them
+}
+
+type streamPart struct {
+	stream hash
+	part   uint16
+}
+
+func (c *comparison) held(h *Held) error {
+	c.row.Total++
+	id, err := c.sink.heldID(h)
+	if err != nil {
+		c.row.Unexpected++
+		c.find(Finding{Kind: Unexpected, Place: h.Place, Detail: err.Error()})
+		return nil
+	}
+	g := c.sink.table.find(sum(id))
+	if g == nil {
+		c.row.Unexpected++
+		c.find(Finding{Kind: Unexpected, ID: printID(id), Place: h.Place, Detail: "nothing in the source gives it"})
+		return nil
+	}
+	c.buf = c.sink.canon.value(c.buf[:0], h.Value)
+	value := sum(c.buf)
+	if n := h.Writes - int64(len(g)); n > 0 {
+		c.row.ConflictingWrites += n
+		c.find(Finding{
+			Kind: Conflict, ID: printID(id), Place: h.Place, Source: c.source(&g[0]),
+			Detail: fmt.Sprintf("written %d times, for %d records in the source", h.Writes, len(g)),
+		})
+	}
+	if c.sink.table.mode == Every {
+		c.every(h, id, value, g)
+	} else {
+		c.one(h, id, value, g)
+	}
+	return nil
+}
+
+// every matches a record of a sink that holds each record.
+func (c *comparison) every(h *Held, id []byte, value hash, g []entry) {
+	var copyOf *entry
+	for i := range g {
+		e := &g[i]
+		switch {
+		case e.value != value:
+		case e.seen == 0:
+			c.found(h, id, e)
+			return
+		case copyOf == nil:
+			copyOf = e
+		}
+	}
+	switch {
+	case copyOf != nil:
+		c.duplicate(h, id, copyOf)
+	case len(g) > 1:
+		c.orphan[g[0].id]++
+		c.find(Finding{Kind: Changed, ID: printID(id), Place: h.Place, Source: c.source(&g[0]), Detail: "its value is none of those that the source gives"})
+	case g[0].seen > 0:
+		c.duplicate(h, id, &g[0])
+	default:
+		c.changed(h, id, &g[0])
+	}
+}
+
+// one matches a record of a sink that holds one per identity.
+func (c *comparison) one(h *Held, id []byte, value hash, g []entry) {
+	seen := false
+	for i := range g {
+		seen = seen || g[i].seen > 0
+	}
+	var match, other *entry
+	c.sink.table.candidates(g, func(e *entry) bool {
+		if !e.deleted && e.value == value {
+			match = e
+		}
+		if other == nil || other.deleted {
+			other = e
+		}
+		return match != nil
+	})
+	switch {
+	case seen:
+		c.duplicate(h, id, other)
+	case match != nil:
+		c.found(h, id, match)
+	case other.deleted:
+		c.row.Unexpected++
+		c.find(Finding{Kind: Unexpected, ID: printID(id), Place: h.Place, Source: c.source(other), Detail: "a tombstone should have removed it"})
+	default:
+		c.changed(h, id, other)
+	}
+}
+
+func (c *comparison) found(h *Held, id []byte, e *entry) {
+	c.mark(e)
+	if h.Stream == "" {
+		return
+	}
+	key := streamPart{sum([]byte(h.Stream)), e.part}
+	at := e.place()
+	if last, ok := c.last[key]; ok && at.before(last) {
+		c.row.OutOfOrder++
+		c.find(Finding{
+			Kind: OutOfOrder, ID: printID(id), Place: h.Place, Source: c.source(e),
+			Detail: fmt.Sprintf("stands behind the record of offset %d", last.offset),
+		})
+		return
+	}
+	c.last[key] = at
+}
+
+func (c *comparison) mark(e *entry) {
+	if e.seen == 0 {
+		c.row.Unique++
+	}
+	if e.seen < 255 {
+		e.seen++
+	}
+}
+
+func (c *comparison) duplicate(h *Held, id []byte, e *entry) {
+	c.mark(e)
+	c.row.Duplicate++
+	c.find(Finding{Kind: Duplicate, ID: printID(id), Place: h.Place, Source: c.source(e)})
+}
+
+func (c *comparison) changed(h *Held, id []byte, e *entry) {
+	c.mark(e)
+	c.row.Changed++
+	c.find(Finding{Kind: Changed, ID: printID(id), Place: h.Place, Source: c.source(e), Detail: "its value is not what the steps make of the source"})
+}
+
+// finish counts what was never found, once the sink is read.
+func (c *comparison) finish(dead *deadLetters) {
+	c.sink.table.groups(func(g []entry) {
+		want, absent := c.sink.table.expected(g)
+		var missing []*entry
+		seen := false
+		for i := range g {
+			e := &g[i]
+			refused := dead.has(c.sink.name, e)
+			switch {
+			case e.seen > 0 && refused:
+				c.row.Unexpected++
+				c.find(Finding{Kind: Unexpected, Source: c.source(e), Detail: "it is held, and among the dead letters as well"})
+			case e.seen > 0:
+				seen = true
+			case refused:
+				c.row.DeadLettered++
+				want--
+			default:
+				missing = append(missing, e)
+			}
+		}
+		c.row.Expected += max(want, 0)
+		if c.sink.table.mode != Every {
+			if seen || absent || want <= 0 || len(missing) == 0 {
+				return
+			}
+			missing = missing[len(missing)-1:]
+		}
+		n := min(c.orphan[g[0].id], int64(len(missing))) // there, but changed
+		c.row.Changed += n
+		c.row.Unique += n
+		c.row.Duplicate += c.orphan[g[0].id] - n
+		for _, e := range missing[n:] {
+			c.row.Missing++
+			c.find(Finding{Kind: Missing, Source: c.source(e)})
+		}
+	})
+}
+
+func (c *comparison) find(f Finding) {
+	f.Sink = c.sink.name
+	c.row.kinds[f.Kind]++
+	if c.row.kinds[f.Kind] <= c.limit {
+		c.row.Findings = append(c.row.Findings, f)
+	}
+}
+
+func (c *comparison) source(e *entry) string {
+	p := c.parts[e.part]
+	return fmt.Sprintf("%s-%d@%d", p.topic, p.number, e.offset)
+}
+
+// printID shows an identity to people: text as it is, bytes quoted.
+func printID(id []byte) string {
+	const most = 80
+	var out []rune
+	for _, r := range string(id) {
+		if r < ' ' || r == 0x7f || r == 0xFFFD {
+			r = '·'
+		}
+		if out = append(out, r); len(out) == most {
+			return string(out) + "…"
+		}
+	}
+	return string(out)
+}
