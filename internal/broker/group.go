@@ -3,11 +3,11 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,17 +17,19 @@ import (
 // longer than the broker's reaper takes to abort one of a dead owner.
 const unstableGrace = time.Minute
 
-// Committed gives the committed offsets of the pipeline's group. It waits until
-// no transaction has offsets of it pending (KIP-447). Partitions without one are
-// left out. They are for people and tools: the journal is what counts.
-func (a *Admin) Committed(ctx context.Context) (Offsets, error) {
-	return a.committed(ctx, a.Names(1).Group())
+// Committed gives the committed offsets of the pipeline's group for partitions
+// by topic. It waits until no transaction has offsets of these pending (KIP-447):
+// ask for those of one task after its producers were fenced, since those of the
+// others are pending most of the time. Partitions without an offset are left
+// out. Offsets of the group are for people and tools: the journal is what counts.
+func (a *Admin) Committed(ctx context.Context, want map[string][]int32) (Offsets, error) {
+	return a.committed(ctx, a.Names(1).Group(), want)
 }
 
-func (a *Admin) committed(ctx context.Context, group string) (Offsets, error) {
+func (a *Admin) committed(ctx context.Context, group string, want map[string][]int32) (Offsets, error) {
 	deadline := time.Now().Add(unstableGrace)
 	for try := 1; ; try++ {
-		out, err := a.committedOnce(ctx, group)
+		out, err := a.committedOnce(ctx, group, want)
 		switch {
 		case err == nil:
 			return out, nil
@@ -46,21 +48,43 @@ func (a *Admin) committed(ctx context.Context, group string) (Offsets, error) {
 	}
 }
 
-func (a *Admin) committedOnce(ctx context.Context, group string) (Offsets, error) {
-	resp, err := kadm.NewClient(a.cl).FetchOffsets(kadm.RequireStable(ctx), group)
-	if errors.Is(err, kerr.GroupIDNotFound) {
-		return Offsets{}, nil
+// committedOnce names every partition: asked for all that a group has, a broker
+// leaves out those whose first offset is still pending.
+func (a *Admin) committedOnce(ctx context.Context, group string, want map[string][]int32) (Offsets, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	rg := kmsg.NewOffsetFetchRequestGroup()
+	rg.Group = group
+	for _, t := range slices.Sorted(maps.Keys(want)) {
+		rt := kmsg.NewOffsetFetchRequestGroupTopic()
+		rt.Topic, rt.Partitions = t, want[t]
+		rg.Topics = append(rg.Topics, rt)
 	}
+	if len(rg.Topics) == 0 {
+		return Offsets{}, nil // no topics would mean all
+	}
+	req.Groups = append(req.Groups, rg)
+	resp, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return nil, err
 	}
 	out := Offsets{}
-	for _, r := range resp.Sorted() {
-		if r.Err != nil {
-			return nil, r.Err
+	for _, g := range resp.Groups {
+		switch err := kerr.ErrorForCode(g.ErrorCode); {
+		case errors.Is(err, kerr.GroupIDNotFound):
+			return out, nil
+		case err != nil:
+			return nil, err
 		}
-		if r.At >= 0 {
-			out.set(r.Topic, r.Partition, kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.At})
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return nil, fmt.Errorf("%s: %w", place(t.Topic, p.Partition), err)
+				}
+				if p.Offset >= 0 {
+					out.set(t.Topic, p.Partition, kgo.EpochOffset{Epoch: p.LeaderEpoch, Offset: p.Offset})
+				}
+			}
 		}
 	}
 	return out, nil
@@ -96,11 +120,21 @@ func (a *Admin) CommitOffsets(ctx context.Context, m Membership, offs Offsets, i
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return explain("commit the offset of", place(t.Topic, p.Partition)+" in group "+group, err)
+				return explain("commit the offset of", place(topicName(t.Topic, t.TopicID, ids), p.Partition)+" in group "+group, err)
 			}
 		}
 	}
 	return nil
+}
+
+// topicName is the name that an answer means, which may hold the id alone.
+func topicName(name string, id [16]byte, ids map[string][16]byte) string {
+	for t, have := range ids {
+		if name == "" && have == id {
+			return t
+		}
+	}
+	return name
 }
 
 // Heartbeat proves that m is a member of the pipeline's group at this moment.

@@ -113,7 +113,13 @@ func (a *Admin) fromTime(ctx context.Context, t time.Time, infos map[string]Topi
 
 // fromGroup takes over what another consumer has committed.
 func (a *Admin) fromGroup(ctx context.Context, pos StartPosition, infos map[string]TopicInfo) (Offsets, error) {
-	committed, err := a.committed(ctx, pos.Group)
+	all := map[string][]int32{}
+	for t, info := range infos {
+		for p := range info.Partitions {
+			all[t] = append(all[t], p)
+		}
+	}
+	committed, err := a.committed(ctx, pos.Group, all)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ const (
 	CodeMetaUnreadable  Code = "pipeline_meta"          // the meta record cannot be read by this binary
 	CodeMetaChanged     Code = "pipeline_meta_changed"  // somebody else changed the meta record meanwhile
 	CodeTrim            Code = "outbox_trim"            // a trim beyond the end of the topic
+	CodeOffsetsMoved    Code = "group_offsets_moved"    // somebody moved the group's offsets by hand
 	CodeOffsetsStuck    Code = "group_offsets_unstable" // another transaction holds the group's offsets
 )
 

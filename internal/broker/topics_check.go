@@ -129,6 +129,27 @@ func (a *Admin) warn(s TopicSpec, info TopicInfo, conf map[string]string) {
 	}
 }
 
+// Compacted tells which of the topics are compacted, so that offsets are missing
+// in them at any place. Without the right to ask all count as compacted, with a
+// warning: what rests on it is a check that finds gaps.
+func (a *Admin) Compacted(ctx context.Context, topics ...string) (map[string]bool, error) {
+	out := make(map[string]bool, len(topics))
+	if len(topics) == 0 {
+		return out, nil
+	}
+	confs, err := a.topicConfigs(ctx, topics)
+	switch {
+	case CodeOf(err) == CodeACL:
+		a.c.Log.Warn("topic_policy_unknown", "topics", topics, "assumed", "compact", "err", err)
+	case err != nil:
+		return nil, err
+	}
+	for _, t := range topics {
+		out[t] = err != nil || strings.Contains(confs[t]["cleanup.policy"], "compact")
+	}
+	return out, nil
+}
+
 // topicConfigs gives the effective settings of each topic.
 func (a *Admin) topicConfigs(ctx context.Context, topics []string) (map[string]map[string]string, error) {
 	for try := 1; ; try++ {

@@ -176,8 +176,7 @@ func (a *Admin) created(todo []TopicSpec, resp *kmsg.CreateTopicsResponse) (agai
 		case denied(terr):
 			forbidden, last = append(forbidden, s), terr
 		case errors.Is(terr, kerr.InvalidConfig) && len(s.Newer) > 0:
-			s.Config, s.Newer = merge(s.Config), s.dropNewer()
-			again, last = append(again, s), terr
+			again, last = append(again, s.older()), terr
 		case kerr.IsRetriable(terr):
 			again, last = append(again, s), terr
 		default:
@@ -190,12 +189,14 @@ func (a *Admin) created(todo []TopicSpec, resp *kmsg.CreateTopicsResponse) (agai
 	return again, last, errors.Join(errs...)
 }
 
-// dropNewer deletes the newer settings from s.Config, which is s's own.
-func (s TopicSpec) dropNewer() []string {
+// older is the topic without the settings that older brokers do not know.
+func (s TopicSpec) older() TopicSpec {
+	s.Config = merge(s.Config)
 	for _, k := range s.Newer {
 		delete(s.Config, k)
 	}
-	return nil
+	s.Newer = nil
+	return s
 }
 
 func refused(s TopicSpec, err error, message *string) error {
