@@ -2,17 +2,13 @@ package step
 
 import (
 	"fmt"
-	"time"
 
 	"exactly/record"
+	"exactly/step/cel"
 )
 
 // Epoch is what expressions may see of the epoch that a record falls into.
-type Epoch struct {
-	Number  int64
-	Attempt int64
-	Time    time.Time // when the epoch began, by the worker's clock, UTC, ms
-}
+type Epoch = cel.Epoch
 
 // Chain turns one source record into the records that sinks get.
 type Chain interface {
