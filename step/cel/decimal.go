@@ -91,8 +91,7 @@ func (x *Decimal) arith(op byte, y *Decimal) ref.Val {
 		c := apd.BaseContext.WithPrecision(uint32(max(34, x.d.NumDigits())))
 		c.Rounding = apd.RoundHalfEven
 		if op == '/' {
-			_, err = c.Quo(&z.d, &x.d, &y.d)
-			break
+			return x.quo(c, y)
 		}
 		c.Precision = 4 * maxDigits // of the quotient, which is thrown away
 		_, err = c.Rem(&z.d, &x.d, &y.d)
@@ -101,6 +100,26 @@ func (x *Decimal) arith(op byte, y *Decimal) ref.Val {
 		err = evalErrorf(CodeExpression, "%s %c %s: %w", x, op, y, err)
 	}
 	return decimalOf(&z, err)
+}
+
+// quo divides. An exact quotient has as few digits behind the point as it needs,
+// but at least those of x without those of y, as in IEEE 754.
+func (x *Decimal) quo(c *apd.Context, y *Decimal) ref.Val {
+	var z Decimal
+	cond, err := c.Quo(&z.d, &x.d, &y.d)
+	if err != nil {
+		return failure(CodeExpression, "%s / %s: %w", x, y, err)
+	}
+	if !cond.Inexact() {
+		ideal := x.d.Exponent - y.d.Exponent
+		z.d.Reduce(&z.d)
+		if z.d.Exponent > ideal && int64(z.d.Exponent-ideal) < maxDigits {
+			if _, err := exact.WithPrecision(4*maxDigits).Quantize(&z.d, &z.d, ideal); err != nil {
+				return failure(CodeExpression, "%s / %s: %w", x, y, err)
+			}
+		}
+	}
+	return decimalOf(&z, nil)
 }
 
 var roundModes = map[string]apd.Rounder{

@@ -108,7 +108,7 @@ func (e *Env) Compile(src string, want Type) (*Expr, error) {
 	}
 	opts := []celgo.ProgramOption{celgo.CustomDecoratorV2(decorate), celgo.EvalOptions(celgo.OptOptimize)}
 	if s.costly {
-		opts = append(opts, celgo.CostLimit(e.opts.CostLimit))
+		opts = append(opts, celgo.CostTracking(costs{}), celgo.CostLimit(e.opts.CostLimit))
 	}
 	prog, err := env.Program(checked, opts...)
 	if err != nil {
@@ -186,7 +186,7 @@ func issueError(issues *celgo.Issues, src string) error {
 var reserved = map[string]bool{
 	"as": true, "break": true, "const": true, "continue": true, "else": true, "for": true, "function": true,
 	"if": true, "import": true, "let": true, "loop": true, "package": true, "namespace": true, "return": true,
-	"var": true, "void": true, "while": true, "in": true,
+	"var": true, "void": true, "while": true,
 }
 
 // wordAt is the identifier that starts at a place, or that ends before it.

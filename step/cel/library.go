@@ -69,8 +69,9 @@ func library() []celgo.EnvOption {
 		celgo.Function(conditionFunc, celgo.Overload("condition", []*celgo.Type{celgo.BoolType}, celgo.BoolType),
 			celgo.SingletonUnaryBinding(condition)),
 	}
+	opts = append(opts, boundedStrings()...)
 	opts = append(opts, numberOperators()...)
-	opts = append(opts, equality(operators.Equals), equality(operators.NotEquals))
+	opts = append(opts, equality(operators.Equals), equality(operators.NotEquals), membership())
 	return append(opts, decimalFunctions()...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"cel.dev/cel-go/common/decls"
 	"cel.dev/cel-go/common/env"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/stdlib"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -40,7 +41,7 @@ func standardLibrary() celgo.EnvOption {
 	for name := range orderOps {
 		subset.AddExcludedFunctions(env.NewFunction(name))
 	}
-	for _, name := range []string{operators.Negate, operators.Equals, operators.NotEquals} {
+	for _, name := range []string{operators.Negate, operators.Equals, operators.NotEquals, operators.In} {
 		subset.AddExcludedFunctions(env.NewFunction(name))
 	}
 	return celgo.StdLib(celgo.StdLibSubset(subset))
@@ -61,14 +62,14 @@ func numberOperators() []celgo.EnvOption {
 			result = celgo.BoolType
 			bind = celgo.SingletonBinaryBinding(func(l, r ref.Val) ref.Val { return order(keep, l, r) })
 		case fn.Name() == operators.Negate:
-			opts = append(opts, celgo.Function(fn.Name(), append(overloads(fn),
+			opts = append(opts, celgo.Function(fn.Name(), append(declared(fn),
 				celgo.Overload("negate_decimal", []*celgo.Type{decimalType}, decimalType),
 				celgo.SingletonUnaryBinding(negate))...))
 			continue
 		default:
 			continue
 		}
-		fo := overloads(fn)
+		fo := declared(fn)
 		for _, pair := range [][2]*celgo.Type{
 			{decimalType, decimalType},
 			{decimalType, celgo.IntType},
@@ -93,7 +94,16 @@ func equality(name string) celgo.EnvOption {
 		celgo.SingletonBinaryBinding(equal))
 }
 
-func overloads(fn *decls.FunctionDecl) []celgo.FunctionOpt {
+// membership takes any types, as equality does.
+func membership() celgo.EnvOption {
+	a, b, c := celgo.TypeParamType("A"), celgo.TypeParamType("B"), celgo.TypeParamType("C")
+	return celgo.Function(operators.In,
+		celgo.Overload(overloads.InList, []*celgo.Type{a, celgo.ListType(b)}, celgo.BoolType),
+		celgo.Overload(overloads.InMap, []*celgo.Type{a, celgo.MapType(b, c)}, celgo.BoolType),
+		celgo.SingletonBinaryBinding(contains))
+}
+
+func declared(fn *decls.FunctionDecl) []celgo.FunctionOpt {
 	var opts []celgo.FunctionOpt
 	for _, o := range fn.OverloadDecls() {
 		opts = append(opts, celgo.Overload(o.ID(), o.ArgTypes(), o.ResultType()))
@@ -216,6 +226,9 @@ func arithOther(op byte, l, r ref.Val) ref.Val {
 	}
 	switch op {
 	case '+':
+		if lt != types.ListType && extent(l)+extent(r) > maxText {
+			return tooLong()
+		}
 		if a, ok := l.(traits.Adder); ok {
 			return a.Add(r)
 		}

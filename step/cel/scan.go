@@ -11,6 +11,7 @@ import (
 	celgo "cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 )
 
@@ -200,6 +201,9 @@ func (s *scan) call(e ast.Expr, b bound) {
 		}
 		return
 	}
+	if name == overloads.Matches {
+		s.pattern(c.Args())
+	}
 	if field, ok := s.constantKey(c, b); ok {
 		s.field(e, field, false)
 		return
@@ -213,6 +217,19 @@ func (s *scan) call(e ast.Expr, b bound) {
 		s.conditions(c.Args())
 	case operators.Conditional:
 		s.conditions(c.Args()[:1])
+	}
+}
+
+// pattern checks a regular expression that is written out.
+func (s *scan) pattern(args []ast.Expr) {
+	last := args[len(args)-1]
+	if last.Kind() != ast.LiteralKind {
+		return
+	}
+	if p, ok := last.AsLiteral().(types.String); ok {
+		if _, err := regexp.Compile(string(p)); err != nil {
+			s.fail(last, err.Error(), "")
+		}
 	}
 }
 
@@ -301,10 +318,17 @@ func (s *scan) checkEqualities(checked *ast.AST) error {
 			return
 		}
 		c := e.AsCall()
-		if name := c.FunctionName(); name != operators.Equals && name != operators.NotEquals {
+		name := c.FunctionName()
+		if name != operators.Equals && name != operators.NotEquals && name != operators.In {
 			return
 		}
 		l, r := checked.GetType(c.Args()[0].ID()), checked.GetType(c.Args()[1].ID())
+		if name == operators.In {
+			if len(r.Parameters()) == 0 {
+				return
+			}
+			r = r.Parameters()[0]
+		}
 		if !comparable(l, r) {
 			s.fail(e, fmt.Sprintf("a %s never equals a %s", celgo.FormatCELType(l), celgo.FormatCELType(r)), "")
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// nearest gives the candidate that looks most like name, or "" if none does.
-// Ties go to the first in alphabetical order.
+// nearest gives the candidate that looks most like name, or begins like it, or
+// "" if none does. Ties go to the first in alphabetical order.
 func nearest(name string, candidates []string) string {
 	sorted := slices.Clone(candidates)
 	slices.Sort(sorted)
@@ -17,6 +17,13 @@ func nearest(name string, candidates []string) string {
 		}
 		if d := distance(name, c); d < bestDist {
 			best, bestDist = c, d
+		}
+	}
+	if best == "" && len(name) >= 3 {
+		for _, c := range sorted {
+			if strings.HasPrefix(c, name) || len(c) >= 3 && strings.HasPrefix(name, c) {
+				return c
+			}
 		}
 	}
 	return best
