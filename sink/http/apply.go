@@ -24,6 +24,7 @@ type task struct {
 	// holds more than one batch, and dies with the attempt.
 	known map[sink.Pos]*call
 
+	hits    sync.Mutex   // held in a fail point
 	alerted atomic.Int64 // when a person was last told, Unix nanoseconds
 }
 

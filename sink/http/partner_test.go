@@ -26,7 +26,9 @@ type partner struct {
 	requests []query        // in order of arrival
 	executed map[string]int // by id of the payload
 	order    []string       // ids, as they were carried out
+	bodies   []string       // of what was carried out, in order
 	running  map[string]int // requests at work, by Kafka key in the payload
+	times    map[string]int // asked, by id
 	peak     int            // most requests at a time
 	overlaps int            // requests of one Kafka key at a time
 	conns    int            // connections opened
@@ -75,7 +77,7 @@ func newPartner(t *testing.T, script func(query) act) *partner {
 func unstarted(script func(query) act) *partner {
 	p := &partner{
 		script: script, seen: map[string]*memory{}, executed: map[string]int{},
-		running: map[string]int{}, closed: make(chan struct{}),
+		running: map[string]int{}, times: map[string]int{}, closed: make(chan struct{}),
 	}
 	p.Server = httptest.NewUnstartedServer(p)
 	p.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -148,12 +150,8 @@ func (p *partner) arrive(req *http.Request, body []byte) query {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	q.nth = 1
-	for _, r := range p.requests {
-		if r.id == q.id {
-			q.nth++
-		}
-	}
+	p.times[q.id]++
+	q.nth = p.times[q.id]
 	p.requests = append(p.requests, q)
 	p.running[q.lane]++
 	if q.lane != "" && p.running[q.lane] > 1 {
@@ -189,6 +187,7 @@ func (p *partner) carryOut(q query, a act) (status int, replayed string) {
 	}
 	p.executed[q.id]++
 	p.order = append(p.order, q.id)
+	p.bodies = append(p.bodies, q.body)
 	status = a.store
 	if status == 0 {
 		status = http.StatusCreated

@@ -95,14 +95,25 @@ func (t *task) alert(c *call, a reply) {
 // attempt makes one request. Whatever goes wrong without an answer leaves the
 // outcome unknown: it is asked again with the same key, invariant II.
 func (t *task) attempt(ctx context.Context, c *call) reply {
-	if err := t.owner.Failpoints.Hit(ctx, failpoint.SinkTxnBefore, t.owner.Task, c.pos.Epoch); err != nil {
+	if err := t.hit(ctx, failpoint.SinkTxnBefore, c); err != nil {
 		return reply{meaning: transient, err: err}
 	}
 	a := t.ask(ctx, c)
-	if err := t.owner.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, t.owner.Task, c.pos.Epoch); err != nil {
+	if err := t.hit(ctx, failpoint.SinkTxnAfter, c); err != nil {
 		return reply{meaning: transient, err: fmt.Errorf("answer lost: %w", err)}
 	}
 	return a
+}
+
+// hit passes a fail point. What is armed there expects the calls of a task to be
+// serial, as those of other sinks are.
+func (t *task) hit(ctx context.Context, p failpoint.Point, c *call) error {
+	if t.owner.Failpoints == nil {
+		return nil
+	}
+	t.hits.Lock()
+	defer t.hits.Unlock()
+	return t.owner.Failpoints.Hit(ctx, p, t.owner.Task, c.pos.Epoch)
 }
 
 func (t *task) ask(ctx context.Context, c *call) reply {

@@ -55,8 +55,11 @@ func New(name string, c Config, d Deps) (*Router, error) {
 }
 
 // Features: a topic takes deletes (tombstones) and would take a record twice.
+// Only an expression can refuse a record.
 func (r *Router) Features() sink.Features {
-	return sink.Features{Deletes: true, Keyless: true, Rejects: true}
+	x := r.exprs
+	rejects := x.topic != nil || x.key != nil || x.value != nil || x.timestamp != nil || x.headers != nil
+	return sink.Features{Deletes: true, Keyless: true, Rejects: rejects}
 }
 
 // Check has nothing to look at: whether the topics exist is for the engine,

@@ -294,8 +294,10 @@ func TestWhatTheEngineAsks(t *testing.T) {
 			t.Errorf("%s: Check: %v", tt.name, err)
 		}
 	}
-	if f := one.Features(); !f.Deletes || !f.Keyless || !f.Rejects {
-		t.Errorf("features: got %+v", f)
+	for r, rejects := range map[*Router]bool{one: false, list: true} {
+		if f := r.Features(); !f.Deletes || !f.Keyless || f.Rejects != rejects {
+			t.Errorf("features: got %+v, want Rejects %v", f, rejects)
+		}
 	}
 }
 
