@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -117,10 +119,15 @@ func (a *Admin) Close() { a.cl.Close() }
 // Ping asks one broker for something, which shows that address, TLS and login
 // are right.
 func (a *Admin) Ping(ctx context.Context) error {
-	if err := a.cl.Ping(ctx); err != nil {
-		return explain("reach", fmt.Sprintf("kafka at %v", a.c.Brokers), err)
+	err := a.cl.Ping(ctx)
+	where := fmt.Sprintf("kafka at %v", a.c.Brokers)
+	if errors.Is(err, io.EOF) {
+		return &Problem{
+			Code: CodeAuth, Place: where, Cause: "the broker closed the connection at once", Err: err,
+			Remedy: "check kafka.tls and kafka.sasl against what the listener of that port expects",
+		}
 	}
-	return nil
+	return explain("reach", where, err)
 }
 
 // place names a partition, as errors and logs show it.

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"strings"
@@ -86,25 +85,6 @@ func problem(t *testing.T, err error, code Code, parts ...string) {
 			t.Errorf("error lacks %q:\n%v", part, err)
 		}
 	}
-}
-
-// codes gives the codes of a joined error.
-func codes(err error) []Code {
-	if err == nil {
-		return nil
-	}
-	if j, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // looks at the join itself
-		var out []Code
-		for _, e := range j.Unwrap() {
-			out = append(out, codes(e)...)
-		}
-		return out
-	}
-	var p *Problem
-	if errors.As(err, &p) {
-		return []Code{p.Code}
-	}
-	return []Code{""}
 }
 
 // write produces records without a transaction.
