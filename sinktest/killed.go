@@ -59,9 +59,9 @@ func RunKilled(t *testing.T, k Killed) {
 		env := []string{envEpochs + "=" + strconv.Itoa(epochs)}
 		after, at := time.Minute, "a random moment"
 		if i%3 == 2 {
-			after = time.Duration(10+rng.IntN(60)) * time.Millisecond
+			after = time.Duration(40+rng.IntN(160)) * time.Millisecond
 		} else {
-			at = fmt.Sprintf("%s:%d", points[i%len(points)], 1+rng.IntN(4))
+			at = fmt.Sprintf("%s:%d", points[i%len(points)], 1+rng.IntN(12))
 			env = append(env, envKill+"="+at)
 		}
 		if k.child(t, dir, after, env) {
@@ -200,6 +200,7 @@ func (k Killed) work(t *testing.T, dir string) {
 	}
 	w := k.world(t, dir)
 	l := k.lane(w, dir, name, epochs)
+	l.zombie = name != "journal" // its decisions count for nothing
 	point, nth, _ := strings.Cut(os.Getenv(envKill), ":")
 	left, _ := strconv.Atoi(nth)
 	p, err := l.start(func(_ context.Context, at failpoint.Point, _ int32, _ int64) error {

@@ -23,6 +23,7 @@ func NewModelStager(srv *Server, opt Options) *ModelStager { return &ModelStager
 // Features implements sink.Sink.
 func (m *ModelStager) Features() sink.Features {
 	f := m.opt.features()
+	f.Stages = true
 	f.DurableVerdicts = false // they are found again when the records are taken in again
 	return f
 }

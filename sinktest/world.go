@@ -104,6 +104,7 @@ type lane struct {
 	log    []item
 	j      journal
 	save   func(journal) // nil: memory is enough
+	zombie bool          // it tells the sink nothing new about what is confirmed
 }
 
 func (w *world) lane(id identity) *lane {
@@ -165,7 +166,10 @@ func (l *lane) end() sink.Pos {
 
 // batch is a run of at most n items behind from.
 func (l *lane) batch(from sink.Pos, n int) sink.Batch {
-	b := sink.Batch{Prev: from, Through: from, Confirmed: l.j.Confirmed}
+	b := sink.Batch{Prev: from, Through: from}
+	if !l.zombie {
+		b.Confirmed = l.j.Confirmed
+	}
 	for _, it := range l.log {
 		if !from.Before(it.Pos) {
 			continue
