@@ -1,0 +1,68 @@
+# `make` alone lists the targets.
+SIZE ?= small
+export EXACTLY_TEST_SIZE := $(SIZE)
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+SERVICES := $(if $(EXACTLY_SERVICES_DIR),$(EXACTLY_SERVICES_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/exactly-services)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## the static binary, bin/exactly
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/exactly ./cmd/exactly
+
+.PHONY: test
+test: tools ## install what is missing, start the services, run every test (SUITES="unit harness" for some)
+	go run ./test/suites $(SUITES)
+
+.PHONY: full
+full: ## everything at full size, results into docs/results
+	$(MAKE) SIZE=full full-size
+.PHONY: full-size
+full-size: tools
+	go run ./test/suites -results docs/results $(SUITES)
+
+.PHONY: unit
+unit: ## tests that need no service, without the race detector
+	go test ./...
+
+.PHONY: lint
+lint: ## format, vet, staticcheck and the rules of internal/lint
+	go run ./test/suites lint
+	go test -count=1 ./internal/lint
+
+.PHONY: fmt
+fmt: ## format every Go file
+	go tool gofumpt -w .
+
+.PHONY: generate
+generate: ## write generated files anew
+	go generate ./...
+
+.PHONY: suites
+suites: ## list the suites and their budgets
+	@go run ./test/suites -list
+
+.PHONY: size-update
+size-update: ## announce a new size of the binary
+	go test -count=1 -tags binsize ./test/binsize -update
+
+.PHONY: services-up
+services-up: tools ## three Kafka brokers at 127.0.0.1:19092-19094, for a look by hand
+	test/services/kafka.sh start $(SERVICES)/up/kafka 3 19092
+
+.PHONY: services-down
+services-down: ## stop them and remove their data
+	test/services/kafka.sh stop $(SERVICES)/up/kafka
+	rm -rf $(SERVICES)/up
+
+.PHONY: tools
+tools:
+	@test/services/toolchain.sh
+
+.PHONY: clean
+clean: ## remove what build made
+	rm -rf bin

@@ -1,0 +1,54 @@
+package main
+
+import "time"
+
+// suite is a row of the table: what to run and how long that may take.
+type suite struct {
+	name     string
+	what     string
+	needs    []string      // scripts of test/services whose install comes first, outside the budget
+	small    time.Duration // budget of an ordinary run
+	full     time.Duration // budget at full size
+	tests    []string      // arguments of go test; the last ones are packages
+	commands [][]string    // or these, all of which must succeed
+}
+
+func (s suite) budget(full bool) time.Duration {
+	if full {
+		return s.full
+	}
+	return s.small
+}
+
+// table lists every suite. Each package under test/ that has tests belongs to
+// exactly one: a test of this package sees to it.
+func table() []suite {
+	return []suite{
+		{
+			name: "lint", what: "format, vet, staticcheck",
+			small: 10 * time.Minute, full: 10 * time.Minute,
+			commands: [][]string{
+				{"sh", "-c", `test -z "$(go tool gofumpt -l . | tee /dev/stderr)"`}, // it lists, and exits with 0
+				{"go", "vet", "./..."},
+				{"go", "vet", "-tags", "services,binsize", "./..."},
+				{"go", "tool", "staticcheck", "./..."},
+				{"go", "tool", "staticcheck", "-tags", "services,binsize", "./..."},
+			},
+		},
+		{
+			name: "unit", what: "every test that needs no service, with the race detector",
+			small: 25 * time.Minute, full: 40 * time.Minute,
+			tests: []string{"-race", "./..."},
+		},
+		{
+			name: "size", what: "the stripped binary against docs/binary-size.txt",
+			small: 6 * time.Minute, full: 6 * time.Minute,
+			tests: []string{"-tags", "binsize", "./test/binsize"},
+		},
+		{
+			name: "harness", what: "the real brokers themselves", needs: []string{"kafka"},
+			small: 8 * time.Minute, full: 8 * time.Minute,
+			tests: []string{"-tags", "services", "./test/harness"},
+		},
+	}
+}
