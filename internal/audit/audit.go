@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -23,7 +24,8 @@ type Plan struct {
 	Since int64
 
 	Steps      step.Chain
-	Unverified []string // top-level fields that come from `epoch`
+	Unverified []string // top-level fields that come from `epoch`; "*": all
+	Notes      []string // for the report
 
 	Sinks []Sink
 	// Dead reads the dead letters; nil: there are none.
@@ -45,8 +47,10 @@ type Sink struct {
 	Map func(dst []record.Record, r *record.Record) ([]record.Record, error)
 	// ID identifies a record as Map gives it; nil: its value does. It is applied
 	// to what the source gives, and to what the sink holds if Held.ID is nil.
-	ID     func(*record.Record) ([]byte, error)
-	Reader Reader
+	ID func(*record.Record) ([]byte, error)
+	// TombstoneID identifies what a tombstone deletes; nil: its key as it is.
+	TombstoneID func(key []byte) ([]byte, error)
+	Reader      Reader
 }
 
 // ErrRead: source, dead letters or a sink cannot be read, so nothing is known.
@@ -90,7 +94,7 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Source: src.records, Partitions: len(src.parts), Unverified: p.Unverified, Notes: src.notes}
+	rep := &Report{Source: src.records, Partitions: len(src.parts), Unverified: p.Unverified, Notes: append(slices.Clone(p.Notes), src.notes...)}
 	rep.Sinks = make([]Row, len(sinks))
 	var g errgroup.Group
 	g.SetLimit(2)
@@ -114,7 +118,7 @@ func (p *Plan) shapes(ctx context.Context) ([]*sinkState, error) {
 			return nil, fmt.Errorf("%w sink %s: %w", ErrRead, s.Name, err)
 		}
 		st := &sinkState{name: s.Name, sink: s, shape: shape, canon: newCanon(shape, p.Unverified)}
-		st.table.mode = shape.Mode
+		st.table.mode, st.table.any = shape.Mode, shape.Any
 		sinks = append(sinks, st)
 	}
 	return sinks, nil
@@ -141,20 +145,28 @@ func (p *Plan) compare(ctx context.Context, s *sinkState, row *Row, parts []part
 }
 
 // expectedID is the identity of what the source gives. A tombstone has no
-// fields: its key is all that names it.
-func (s *sinkState) expectedID(r *record.Record) ([]byte, error) {
-	switch {
-	case r.Tombstone():
-		return r.Key, nil
-	case s.sink.ID == nil:
-		return s.canon.value(nil, r.Value), nil
+// fields: its key is all that names it. A record that the sink's identity does
+// not fit is identified by its value.
+func (s *sinkState) expectedID(r *record.Record) []byte {
+	if r.Tombstone() {
+		if s.sink.TombstoneID != nil {
+			if id, err := s.sink.TombstoneID(r.Key); err == nil {
+				return id
+			}
+		}
+		return r.Key
 	}
-	return s.sink.ID(r)
+	if s.sink.ID != nil {
+		if id, err := s.sink.ID(r); err == nil {
+			return id
+		}
+	}
+	return s.canon.value(nil, r.Value)
 }
 
-func (s *sinkState) heldID(h *Held) ([]byte, error) {
+func (s *sinkState) heldID(h *Held) []byte {
 	if h.ID != nil {
-		return h.ID, nil
+		return h.ID
 	}
 	return s.expectedID(&h.Record)
 }
@@ -179,10 +191,7 @@ func (s *sinkState) expect(r *record.Record, part uint16) error {
 	}
 	for i := range s.mapped {
 		m := &s.mapped[i]
-		id, err := s.expectedID(m)
-		if err != nil {
-			return err
-		}
+		id := s.expectedID(m)
 		s.buf = s.canon.value(s.buf[:0], m.Value)
 		s.table.add(entry{
 			id: sum(id), value: sum(s.buf), part: part,

@@ -29,11 +29,12 @@ func sum(b []byte) hash {
 type canon struct {
 	loose bool
 	only  map[string]bool // top-level fields to keep; nil: all
-	skip  map[string]bool // top-level fields to leave out
+	skip  map[string]bool // top-level fields to leave out; "*": all
+	times map[string]bool // top-level fields that hold a time
 }
 
 func newCanon(s Shape, skip []string) *canon {
-	c := &canon{loose: s.Loose, skip: set(skip)}
+	c := &canon{loose: s.Loose, skip: set(skip), times: set(s.Times)}
 	if s.Fields != nil {
 		c.only = set(s.Fields)
 	}
@@ -102,7 +103,7 @@ func fields(v []byte) ([]field, error) {
 func (c *canon) object(dst []byte, fs []field, top bool) []byte {
 	dst = append(dst, '{')
 	for _, f := range fs {
-		if top && (c.skip[f.name] || c.only != nil && !c.only[f.name]) {
+		if top && (c.skip[f.name] || c.skip["*"] || c.only != nil && !c.only[f.name]) {
 			continue
 		}
 		if c.loose && f.value.Kind() == 'n' {
@@ -110,7 +111,11 @@ func (c *canon) object(dst []byte, fs []field, top bool) []byte {
 		}
 		dst = strconv.AppendQuote(dst, f.name)
 		dst = append(dst, ':')
-		dst = c.any(dst, f.value)
+		if top && c.times[f.name] && f.value.Kind() == '0' {
+			dst = append(append(dst, "time:"...), number(string(f.value))...)
+		} else {
+			dst = c.any(dst, f.value)
+		}
 		dst = append(dst, ',')
 	}
 	return append(dst, '}')

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"sort"
 )
 
 // comparison is one sink under audit.
@@ -23,12 +24,7 @@ type streamPart struct {
 
 func (c *comparison) held(h *Held) error {
 	c.row.Total++
-	id, err := c.sink.heldID(h)
-	if err != nil {
-		c.row.Unexpected++
-		c.find(Finding{Kind: Unexpected, Place: h.Place, Detail: err.Error()})
-		return nil
-	}
+	id := c.sink.heldID(h)
 	g := c.sink.table.find(sum(id))
 	if g == nil {
 		c.row.Unexpected++
@@ -52,23 +48,19 @@ func (c *comparison) held(h *Held) error {
 	return nil
 }
 
-// every matches a record of a sink that holds each record.
+// every matches a record of a sink that holds each record. Entries of one value
+// are found in their order, so those found come before the others.
 func (c *comparison) every(h *Held, id []byte, value hash, g []entry) {
-	var copyOf *entry
-	for i := range g {
-		e := &g[i]
-		switch {
-		case e.value != value:
-		case e.seen == 0:
-			c.found(h, id, e)
-			return
-		case copyOf == nil:
-			copyOf = e
-		}
-	}
+	same := ofValue(g, value)
+	next := sort.Search(len(same), func(i int) bool { return same[i].seen == 0 })
 	switch {
-	case copyOf != nil:
-		c.duplicate(h, id, copyOf)
+	case next < len(same):
+		if len(same) > 1 {
+			h.Stream = "" // which of them it is cannot be told
+		}
+		c.found(h, id, &same[next])
+	case len(same) > 0:
+		c.duplicate(h, id, &same[0])
 	case len(g) > 1:
 		c.orphan[g[0].id]++
 		c.find(Finding{Kind: Changed, ID: printID(id), Place: h.Place, Source: c.source(&g[0]), Detail: "its value is none of those that the source gives"})

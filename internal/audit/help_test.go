@@ -35,7 +35,7 @@ func enriched(i int64, processed string) map[string]any {
 	}
 }
 
-func encode(t *testing.T, v any) []byte {
+func encodeJSON(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -117,7 +117,7 @@ func all(n int64) []held {
 	return hs
 }
 
-func (h held) value(t *testing.T) []byte { return encode(t, h.fields()) }
+func (h held) value(t *testing.T) []byte { return encodeJSON(t, h.fields()) }
 
 func (h held) fields() map[string]any {
 	v := enriched(h.i, fmt.Sprintf("epoch %d", h.i/7))
@@ -209,7 +209,7 @@ func partner(t *testing.T, hs []held, once bool) Sink {
 			if h.i%2 == 1 {
 				line["body"] = string(h.value(t))
 			}
-			_, _ = w.Write(append(encode(t, line), '\n'))
+			_, _ = w.Write(append(encodeJSON(t, line), '\n'))
 		}
 	}))
 	t.Cleanup(srv.Close)

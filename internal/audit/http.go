@@ -24,7 +24,7 @@ type HTTPReader struct {
 	URL    string
 	Client *http.Client // nil: one without time limit, since listings are long
 	Header http.Header
-	ByKey  bool // the idempotency key is the identity
+	ByKey  bool // the idempotency key is the identity; where a call has none, what the body says
 	Once   bool // the key is a business key: one call per key, ever
 }
 
@@ -90,10 +90,7 @@ func (r *HTTPReader) lines(body io.Reader, fn func(*Held) error) error {
 			}
 			h.Value = v
 		}
-		if r.ByKey {
-			if c.Key == nil {
-				return fmt.Errorf("line %d of the partner's listing has no key, which is the identity here", n)
-			}
+		if r.ByKey && c.Key != nil {
 			h.ID = []byte(*c.Key)
 		}
 		if err := fn(&h); err != nil {

@@ -27,6 +27,12 @@ type Shape struct {
 	// same, as are true and 1, null and a field that is not there, a list and
 	// its JSON text.
 	Loose bool
+	// Times are fields that hold a time, as text (RFC 3339) or as Unix
+	// milliseconds, which are the same then.
+	Times []string
+	// Any: of several records of one identity the sink may hold any; modes
+	// Latest and Once.
+	Any bool
 	// Deletes: a tombstone has an effect. Else it is not expected to arrive.
 	Deletes bool
 	// Notes tell what cannot be verified, for people.

@@ -22,7 +22,9 @@ type SQLiteReader struct {
 	Upsert bool              // one row per key, else every record is a row
 	Fields map[string]string // column to field, where they differ
 	Ignore []string          // columns that are not of the record
+	Only   []string          // columns that the sink fills; nil: all but Ignore
 	Writes string            // column that counts writes; "": none
+	Any    bool              // a row may be of any record of its key, not of the last
 }
 
 // Shape looks at the table's columns.
@@ -36,7 +38,7 @@ func (s *SQLiteReader) Shape(ctx context.Context) (Shape, error) {
 	if err != nil {
 		return Shape{}, err
 	}
-	shape := Shape{Loose: true, Fields: []string{}}
+	shape := Shape{Loose: true, Fields: []string{}, Any: s.Any}
 	if s.Upsert {
 		shape.Mode, shape.Deletes = Latest, true
 	}
@@ -141,7 +143,7 @@ func appendColumn(dst []byte, v any) ([]byte, error) {
 
 // field gives the field that a column holds, "" where it holds none.
 func (s *SQLiteReader) field(column string) string {
-	if column == s.Writes || slices.Contains(s.Ignore, column) {
+	if column == s.Writes || slices.Contains(s.Ignore, column) || s.Only != nil && !slices.Contains(s.Only, column) {
 		return ""
 	}
 	if f, ok := s.Fields[column]; ok {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // entry is one record that a sink must hold: 48 bytes.
@@ -31,19 +32,35 @@ func (e *entry) place() place { return place{e.offset, e.sub} }
 // table holds what one sink must hold. It is filled, sealed, then searched.
 type table struct {
 	mode    Mode
+	any     bool // any record of an identity may be the one that is held
 	entries []entry
 }
 
 func (t *table) add(e entry) { t.entries = append(t.entries, e) }
 
-// seal sorts by identity, then by source order.
+// seal sorts by identity, then by source order; for mode Every by value before
+// that, so that a value is found quickly among many of one identity.
 func (t *table) seal() {
 	slices.SortFunc(t.entries, func(a, b entry) int {
+		byValue := 0
+		if t.mode == Every {
+			byValue = bytes.Compare(a.value[:], b.value[:])
+		}
 		return cmp.Or(
-			bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.part, b.part),
+			bytes.Compare(a.id[:], b.id[:]), byValue, cmp.Compare(a.part, b.part),
 			cmp.Compare(a.offset, b.offset), cmp.Compare(a.sub, b.sub),
 		)
 	})
+}
+
+// ofValue gives the entries of a value within a group; mode Every only.
+func ofValue(g []entry, value hash) []entry {
+	i, ok := slices.BinarySearchFunc(g, value, func(e entry, v hash) int { return bytes.Compare(e.value[:], v[:]) })
+	if !ok {
+		return nil
+	}
+	n := sort.Search(len(g)-i, func(k int) bool { return g[i+k].value != value })
+	return g[i : i+n]
 }
 
 // find gives all entries of one identity.
@@ -65,11 +82,10 @@ func (t *table) groups(fn func(g []entry)) {
 }
 
 func groupLen(es []entry) int {
-	n := 1
-	for n < len(es) && es[n].id == es[0].id {
-		n++
+	if len(es) == 1 || es[1].id != es[0].id {
+		return 1
 	}
-	return n
+	return sort.Search(len(es), func(i int) bool { return es[i].id != es[0].id })
 }
 
 // candidates gives those entries of a group of which the sink holds one: the
@@ -79,7 +95,7 @@ func (t *table) candidates(g []entry, fn func(*entry) bool) {
 	for i := range g {
 		first := i == 0 || g[i-1].part != g[i].part
 		last := i == len(g)-1 || g[i+1].part != g[i].part
-		if t.mode == Latest && last || t.mode == Once && first {
+		if t.any || t.mode == Latest && last || t.mode == Once && first {
 			if fn(&g[i]) {
 				return
 			}

@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"exactly/record"
+	"exactly/sink/sqlite"
+	"exactly/step/cel"
+)
+
+type kafkaOpts = []kgo.Opt
+
+// sqlite: a row of an upserted table is its key, whatever audit.id says.
+func (b *binder) sqlite(s *Sink, c sqlite.Config) error {
+	upsert := c.Mode != "append"
+	r := &SQLiteReader{
+		Path: c.Path, Table: c.Table, Upsert: upsert, Any: c.Version != "",
+		Ignore: []string{"exactly_order", "exactly_version"},
+	}
+	if c.InsertCount {
+		r.Writes = "insert_count"
+	} else {
+		r.Ignore = append(r.Ignore, "insert_count")
+	}
+	s.Reader = r
+	if upsert || s.ID == nil && len(c.Key) > 0 {
+		key := c.Key
+		s.ID = func(r *record.Record) ([]byte, error) { return FieldsID(r.Value, key) }
+		s.TombstoneID = func(k []byte) ([]byte, error) { return tombstoneID(k, key) }
+	}
+	if len(c.Columns) > 0 {
+		r.Only = slices.Sorted(maps.Keys(c.Columns))
+		return b.columns(s, c.Columns)
+	}
+	return nil
+}
+
+// columns maps a record to an object of the columns that expressions fill.
+func (b *binder) columns(s *Sink, exprs map[string]string) error {
+	names := slices.Sorted(maps.Keys(exprs))
+	compiled := make([]*cel.Expr, len(names))
+	for i, name := range names {
+		var err error
+		if compiled[i], err = b.env.Compile(exprs[name], cel.TypeAny); err != nil {
+			return fmt.Errorf("columns.%s: %w", name, err)
+		}
+	}
+	var v cel.Vars
+	s.Map = func(dst []record.Record, r *record.Record) ([]record.Record, error) {
+		if r.Tombstone() {
+			return append(dst, *r), nil
+		}
+		v.Reset(r)
+		obj := []byte{'{'}
+		for i, x := range compiled {
+			at := len(obj)
+			if at > 1 {
+				obj = append(obj, ',')
+			}
+			obj, _ = jsontext.AppendQuote(obj, names[i]) // fails on invalid UTF-8 only, and then replaces it
+			var ok bool
+			var err error
+			if obj, ok, err = x.AppendJSON(append(obj, ':'), &v); err != nil {
+				return dst, fmt.Errorf("columns.%s: %w", names[i], err)
+			}
+			if !ok {
+				obj = obj[:at]
+			}
+		}
+		out := *r
+		out.Value = append(obj, '}')
+		return append(dst, out), nil
+	}
+	return nil
+}
+
+// tombstoneID reads the key of a tombstone as the SQLite sink documents it: an
+// object or a list of the key columns, or the one column as text.
+func tombstoneID(key []byte, names []string) ([]byte, error) {
+	k := bytes.TrimSpace(key)
+	v := jsontext.Value(k)
+	if len(k) > 0 && v.IsValid() {
+		switch v.Kind() {
+		case '{':
+			if fs, err := fields(k); err == nil && has(fs, names) {
+				return FieldsID(k, names)
+			}
+		case '[':
+			if id, n := listID(v); n == len(names) {
+				return id, nil
+			}
+		}
+	}
+	if len(names) != 1 {
+		return nil, fmt.Errorf("a tombstone's key does not hold the columns %v", names)
+	}
+	c := canon{loose: true}
+	if len(k) > 0 && v.IsValid() && v.Kind() == '"' {
+		return append(c.any(nil, v), 0), nil
+	}
+	return append(c.text(nil, string(key)), 0), nil
+}
+
+func has(fs []field, names []string) bool {
+	for _, n := range names {
+		if !slices.ContainsFunc(fs, func(f field) bool { return f.name == n }) {
+			return false
+		}
+	}
+	return true
+}
+
+func listID(v jsontext.Value) (id []byte, n int) {
+	d := jsontext.NewDecoder(bytes.NewReader(v))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, 0
+	}
+	c := canon{loose: true}
+	for ; d.PeekKind() != ']'; n++ {
+		item, err := d.ReadValue()
+		if err != nil {
+			return nil, 0
+		}
+		id = append(c.any(id, item), 0)
+	}
+	return id, n
+}
+
+// plain gives the text of a JSON string, and anything else as it is.
+func plain(raw []byte) []byte {
+	if len(raw) > 0 && raw[0] == '"' {
+		if s, err := jsontext.AppendUnquote(nil, raw); err == nil {
+			return s
+		}
+	}
+	return raw
+}
