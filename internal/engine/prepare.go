@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"exactly/internal/broker"
+	"exactly/sink"
+)
+
+// prepare looks at everything before the group is joined: the cluster, the
+// topics, the pipeline's identity, the sinks.
+func (w *Worker) prepare(ctx context.Context) (err error) {
+	if w.admin, err = broker.NewAdmin(w.c.Broker); err != nil {
+		return err
+	}
+	w.log = broker.NewLog(w.admin.Client())
+	w.limits = broker.NewLimits(w.admin)
+	if w.feat, err = w.admin.Features(ctx); err != nil {
+		return err
+	}
+	if err := w.c.Epoch.checkTimeouts(w.feat.MaxTransactionTimeout); err != nil && w.exactly() {
+		return err
+	}
+	if w.sources, err = w.admin.DescribeTopics(ctx, w.c.Source.Topics...); err != nil {
+		return err
+	}
+	if err := w.limits.Load(ctx, w.c.Source.Topics...); err != nil {
+		return err
+	}
+	if err := w.identity(ctx); err != nil {
+		return err
+	}
+	if err := w.topics(ctx); err != nil {
+		return err
+	}
+	return w.checkSinks(ctx)
+}
+
+func (w *Worker) exactly() bool { return w.c.Guarantee == sink.ExactlyOnce }
+
+// defaultTasks: few, since tasks times transactions per second times
+// partitions is what the brokers pay.
+func defaultTasks(sources map[string]broker.TopicInfo) int32 {
+	most := int32(1)
+	for _, s := range sources {
+		most = max(most, s.Partitions)
+	}
+	return min(most, 4)
+}
+
+// identity agrees with all other workers on incarnation, generation and tasks.
+func (w *Worker) identity(ctx context.Context) error {
+	want := broker.Meta{
+		Pipeline: w.c.Pipeline, Generation: 1, Tasks: w.c.Tasks, Guarantee: string(w.c.Guarantee),
+		Cluster: w.feat.ClusterID, Created: time.Now().UTC(), CreatedBy: w.c.Worker,
+	}
+	for _, t := range w.c.Source.Topics {
+		want.Sources = append(want.Sources, broker.SourceOf(w.sources[t]))
+	}
+	for _, s := range w.c.Sinks {
+		want.Sinks = append(want.Sinks, broker.MetaSink{Name: s.Name, Kind: kindOf(s.Sink)})
+	}
+	plan, err := w.plan(1, 1)
+	if err != nil {
+		return err
+	}
+	if _, err := w.admin.EnsureTopics(ctx, plan.Spec(broker.KindMeta)...); err != nil {
+		return err
+	}
+	have, found, err := w.admin.LoadMeta(ctx)
+	if err != nil {
+		return err
+	}
+	if !found {
+		first := want
+		if first.Tasks == 0 {
+			first.Tasks = defaultTasks(w.sources)
+		}
+		if first.Incarnation, err = broker.NewIncarnation(rand.Reader); err != nil {
+			return err
+		}
+		if have, err = w.admin.CreateMeta(ctx, first); err != nil {
+			return err
+		}
+	}
+	want.Incarnation, want.Generation = have.Incarnation, have.Generation
+	added, err := broker.CompareMeta(have, want)
+	if err != nil {
+		return err
+	}
+	if len(added) > 0 {
+		next := have
+		next.Sinks = slices.Clone(have.Sinks)
+		for _, s := range want.Sinks {
+			if slices.Contains(added, s.Name) {
+				next.Sinks = append(next.Sinks, s)
+			}
+		}
+		if have, err = w.admin.UpdateMeta(ctx, have, next); err != nil {
+			return err
+		}
+	}
+	w.meta = have
+	w.names = w.admin.Names(have.Generation)
+	return nil
+}
+
+// kindOf names a sink's kind for the meta record.
+func kindOf(s sink.Sink) string {
+	switch s.(type) {
+	case sink.Transactional:
+		return "transactional"
+	case sink.Staging:
+		return "staging"
+	}
+	return "outbox"
+}
+
+func (w *Worker) plan(generation, tasks int32) (broker.Plan, error) {
+	in := broker.PlanInput{
+		Names: w.admin.Names(generation), Tasks: tasks, Sources: w.c.Source.Topics, Outputs: w.outputs(), DeadLetter: w.c.Dead.Topic,
+		Start: w.c.Source.Start, Replication: w.c.Broker.Replication, CreateTopics: w.c.Broker.CreateTopics,
+		MaxSourceBytes: w.limits.Largest(w.c.Source.Topics...),
+	}
+	return broker.NewPlan(in)
+}
+
+// outputs are the topics of Kafka sinks.
+func (w *Worker) outputs() []string {
+	var out []string
+	for _, s := range w.c.Sinks {
+		if t, ok := s.Sink.(sink.Transactional); ok {
+			out = append(out, t.Topics()...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (w *Worker) topics(ctx context.Context) error {
+	plan, err := w.plan(w.meta.Generation, w.meta.Tasks)
+	if err != nil {
+		return err
+	}
+	if _, err := w.admin.EnsureTopics(ctx, plan.Topics...); err != nil {
+		return err
+	}
+	return w.limits.Load(ctx, append(w.outputs(), w.c.Dead.Topic, w.names.Journal(), w.names.Outbox())...)
+}
+
+func (w *Worker) checkSinks(ctx context.Context) error {
+	var errs []error
+	for _, s := range w.c.Sinks {
+		if err := s.Sink.Check(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("sink %s: %w", s.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// refresh looks at the source topics: a partition that was added is handed to
+// its task, a topic that was deleted and made again stops the worker.
+func (w *Worker) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.c.Refresh)
+	defer cancel()
+	now, err := w.admin.DescribeTopics(ctx, w.c.Source.Topics...)
+	if err != nil {
+		if broker.CodeOf(err) == broker.CodeTopicMissing {
+			return Permanent(err)
+		}
+		w.c.Log.Warn("source_topics_not_seen", "err", err) // Kafka is away: the tasks say more
+		return nil
+	}
+	for topic, t := range now {
+		if old := w.sources[topic]; old.ID != t.ID {
+			return Permanent(recreated(topic, hex.EncodeToString(old.ID[:]), hex.EncodeToString(t.ID[:])))
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.tasks {
+		s.sourcesAre(now)
+	}
+	return nil
+}
+
+func recreated(topic, was, is string) error {
+	return &broker.Problem{
+		Code: broker.CodeTopicRecreated, Place: "source topic " + topic,
+		Cause:  fmt.Sprintf("was deleted and made again (id %s, now %s): its offsets mean other records now", was, is),
+		Remedy: "stop the workers and run `exactly reset` to begin a new generation",
+	}
+}

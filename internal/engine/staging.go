@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"exactly/internal/epoch"
+	"exactly/internal/failpoint"
+	"exactly/internal/journal"
+	"exactly/record"
+	"exactly/sink"
+)
+
+// staging is a two-phase sink at work for one task. Its writes run on a
+// goroutine of their own, in order; prepare and commit have theirs, so that
+// they never queue behind writes.
+type staging struct {
+	a       *attempt
+	name    string
+	sink    sink.Staging
+	where   Filter
+	task    sink.StagingTask
+	ops     queue[stageOp]
+	commits *committer
+	buf     []record.Record
+	bufOf   int64
+}
+
+type stageOp struct {
+	epoch int64
+	recs  []record.Record
+	done  chan stageResult // of a barrier; nil: a write
+}
+
+// stageResult is what an epoch's writes came to.
+type stageResult struct {
+	refused []record.Record
+	why     []*letter
+	err     error
+}
+
+const (
+	stageQueue = 16
+	stageBatch = 512
+)
+
+func (a *attempt) openStagings(ctx context.Context) error {
+	for _, s := range a.w.stagingSinks() {
+		st := &staging{
+			a: a, name: s.Name, sink: s.Sink.(sink.Staging), where: s.filter(),
+			ops: newQueue[stageOp](),
+		}
+		err := patiently(ctx, func() (err error) {
+			st.task, err = st.sink.OpenStaging(ctx, a.owner(s.Name))
+			return err
+		}, a.failing(s.Name))
+		if err != nil {
+			return fmt.Errorf("open sink %s: %w", s.Name, err)
+		}
+		st.commits = newCommitter(a, s.Name, st.task)
+		a.stagings = append(a.stagings, st)
+		a.wg.Go(func() { st.run(ctx) })
+		a.wg.Go(func() { st.commits.run(ctx) })
+	}
+	return nil
+}
+
+func (a *attempt) staging(name string) *staging {
+	for _, st := range a.stagings {
+		if st.name == name {
+			return st
+		}
+	}
+	return nil
+}
+
+// busy: the sink is behind; the loop stops reading, but never blocks on it,
+// since only a decision of the epoch before may free what a write waits for.
+func (s *staging) busy() bool { return s.ops.len() >= stageQueue }
+
+// add takes a record into the open epoch.
+func (s *staging) add(n int64, r *record.Record) *letter {
+	if ok, why := s.a.wants(s.name, s.sink, s.where, r); !ok {
+		return why
+	}
+	s.buf, s.bufOf = append(s.buf, *r), n
+	if len(s.buf) >= stageBatch {
+		s.send()
+	}
+	return nil
+}
+
+func (s *staging) send() {
+	if len(s.buf) > 0 {
+		s.ops.add(stageOp{epoch: s.bufOf, recs: s.buf})
+		s.buf = nil
+	}
+}
+
+// barrier ends the epoch's writes; the answer comes when all were taken.
+func (s *staging) barrier(n int64) <-chan stageResult {
+	s.send()
+	done := make(chan stageResult, 1)
+	s.ops.add(stageOp{epoch: n, done: done})
+	return done
+}
+
+func (s *staging) run(ctx context.Context) {
+	var res stageResult
+	for {
+		op, ok := s.ops.next(ctx)
+		switch {
+		case !ok:
+			return
+		case op.done != nil:
+			op.done <- res
+			res = stageResult{}
+		case res.err == nil:
+			res.err = s.write(ctx, op, &res)
+		}
+	}
+}
+
+func (s *staging) write(ctx context.Context, op stageOp, res *stageResult) error {
+	err := s.task.Write(ctx, op.epoch, op.recs)
+	var poison *sink.PoisonError
+	if !errors.As(err, &poison) {
+		return err
+	}
+	for i, at := range poison.Index {
+		res.refused = append(res.refused, op.recs[at])
+		res.why = append(res.why, &letter{
+			stage: "sink " + s.name, sink: s.name, code: sink.Code(poison.Errs[i]), reason: poison.Errs[i].Error(),
+		})
+	}
+	return nil
+}
+
+// prepareStagings asks every staging sink; a lost answer ends the attempt.
+func (a *attempt) prepareStagings(ctx context.Context, n int64) {
+	ep := a.open[n]
+	a.within(ctx, n, ep.deadline, func(ctx context.Context) (epoch.Event, error) {
+		select {
+		case <-ep.written:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if err := a.hit(ctx, failpoint.PrepareBefore, n); err != nil {
+			return nil, err
+		}
+		var all []sink.Committable
+		for _, st := range a.stagings {
+			cs, err := st.task.Prepare(ctx, n)
+			if err != nil {
+				return nil, fmt.Errorf("prepare epoch %d of sink %s: %w", n, st.name, err)
+			}
+			for i := range cs {
+				cs[i].Sink = st.name
+			}
+			all = append(all, cs...)
+		}
+		return epoch.Prepared{Epoch: n, Committables: all}, a.hit(ctx, failpoint.PrepareAfter, n)
+	})
+}
+
+// commit is used by a takeover, before the committer has anything to do.
+func (s *staging) commit(ctx context.Context, ps []journal.Pending) error {
+	if len(ps) == 0 {
+		return nil
+	}
+	return patiently(ctx, func() error { return s.task.Commit(ctx, committables(ps)) }, s.a.failing(s.name))
+}
+
+func (s *staging) sweep(ctx context.Context, keep []journal.Pending) error {
+	return patiently(ctx, func() error { return s.task.Sweep(ctx, committables(keep)) }, s.a.failing(s.name))
+}
+
+func (s *staging) close(log *slog.Logger) {
+	if err := s.task.Close(); err != nil {
+		log.Warn("sink_close_failed", "sink", s.name, "err", err)
+	}
+}
+
+func committables(ps []journal.Pending) []sink.Committable {
+	cs := make([]sink.Committable, len(ps))
+	for i, p := range ps {
+		cs[i] = p.Committable
+	}
+	return cs
+}
+
+// committer commits decided work of one sink, in order, beside everything else.
+type committer struct {
+	a    *attempt
+	name string
+	task sink.Committer
+
+	work queue[[]journal.Pending]
+}
+
+func newCommitter(a *attempt, name string, task sink.Committer) *committer {
+	return &committer{a: a, name: name, task: task, work: newQueue[[]journal.Pending]()}
+}
+
+// add never blocks: what is pending is bounded by the machine.
+func (c *committer) add(ps []journal.Pending) { c.work.add(ps) }
+
+func (c *committer) run(ctx context.Context) {
+	for {
+		ps, ok := c.work.next(ctx)
+		if !ok {
+			return
+		}
+		if err := c.commit(ctx, ps); err != nil {
+			c.a.post(ctx, epoch.Failed{Err: fmt.Errorf("commit decided work of sink %s: %w", c.name, err)})
+			return
+		}
+		c.a.post(ctx, epoch.Committed{Items: ps})
+	}
+}
+
+func (c *committer) commit(ctx context.Context, ps []journal.Pending) error {
+	last := ps[len(ps)-1].Epoch
+	if err := c.a.hit(ctx, failpoint.CommitBefore, last); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := patiently(ctx, func() error { return c.task.Commit(ctx, committables(ps)) }, c.a.failing(c.name)); err != nil {
+		return err
+	}
+	c.a.w.emit(Event{Kind: SinkCommitted, Task: c.a.task, Sink: c.name, Epoch: last, N: int64(len(ps)), Duration: time.Since(begin)})
+	return c.a.hit(ctx, failpoint.CommitAfter, last)
+}
