@@ -22,12 +22,11 @@ type Options struct {
 	Fields map[string]Type
 	Raw    bool // the value is not JSON: no fields and no value
 	Epoch  bool // the epoch variables may be used
-	// CostLimit bounds the work of one evaluation, in CEL's units of about one
-	// operation each. 0: 10 million.
+	// CostLimit bounds the work of one evaluation, in operations. 0: 1 million, about a tenth of a second.
 	CostLimit uint64
 }
 
-const defaultCostLimit = 10_000_000
+const defaultCostLimit = 1_000_000
 
 // Env compiles expressions. It is safe for concurrent use.
 type Env struct {

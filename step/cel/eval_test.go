@@ -262,18 +262,18 @@ func TestCostLimit(t *testing.T) {
 	env := mustEnv(t, Options{CostLimit: 10_000})
 	for _, src := range []string{
 		`[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, a + b + c + d + amount_cents > 0))))`,
-		`cel.bind(a, testString + testString, cel.bind(b, a + a + a + a, cel.bind(c, b + b + b + b, cel.bind(d, c + c + c + c, cel.bind(e, d + d + d + d, size(e + e + e))))))`,
+		`[1,2,3,4,5,6,7,8,9].map(i, text + text).size() > 0`,
 	} {
 		x, err := env.Compile(src, TypeAny)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var v Vars
-		v.Reset(&record.Record{Value: fmt.Appendf(nil, `{"amount_cents":1,"testString":"%0100d"}`, 7)})
+		v.Reset(&record.Record{Value: fmt.Appendf(nil, `{"amount_cents":1,"text":"%0100000d"}`, 7)})
 		_, _, err = x.Any(&v)
 		var ee *EvalError
 		if !errors.As(err, &ee) || ee.Code != CodeExpression {
-			t.Errorf("%s: got %v, want an error about the limit", src, err)
+			t.Errorf("%s: got %v, want an error", src, err)
 		}
 	}
 }

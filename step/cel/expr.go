@@ -8,6 +8,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
 
 	"exactly/record"
 )
@@ -68,6 +69,10 @@ func evalError(err error) error {
 	var ee *EvalError
 	if errors.As(err, &ee) {
 		return ee
+	}
+	var stopped interpreter.EvalCancelledError
+	if errors.As(err, &stopped) && stopped.Cause == interpreter.CostLimitExceeded {
+		return &EvalError{Code: CodeExpression, Err: errors.New("the expression does too much work on this record")}
 	}
 	return &EvalError{Code: CodeExpression, Err: err}
 }

@@ -23,11 +23,11 @@ type costs struct{}
 
 // CallCost implements cost.ActualCostEstimator.
 func (costs) CallCost(_, _ string, args []ref.Val, result ref.Val) *uint64 {
-	n := 10 + extent(result)
+	n := extent(result)
 	for _, a := range args {
 		n += extent(a)
 	}
-	n /= 10
+	n = 1 + n/100
 	return &n
 }
 
@@ -38,7 +38,7 @@ func extent(v ref.Val) uint64 {
 	case types.Bytes:
 		return uint64(len(x))
 	case *mapping:
-		return 10
+		return 0 // not opened just for this
 	case traits.Sizer:
 		if n, ok := x.Size().(types.Int); ok {
 			return uint64(n)
