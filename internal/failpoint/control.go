@@ -19,6 +19,7 @@ type Report struct {
 	Epoch int64           `json:"epoch"`
 	Armed *int            `json:"armed,omitempty"` // answer to arm: how many arms there are now
 	Hits  map[Point]int64 `json:"hits,omitempty"`  // answer to hits
+	Last  *Passed         `json:"last,omitempty"`  // likewise: the point that it passed last
 	Error string          `json:"error,omitempty"` // answer to what it could not understand
 }
 
@@ -91,7 +92,7 @@ func (w *armed) obey(line string, s *Set) error {
 		return w.report(Report{Armed: &n})
 	}
 	if c.Hits {
-		return w.report(Report{Hits: s.Hits()})
+		return w.report(Report{Hits: s.Hits(), Last: s.Last()})
 	}
 	return w.report(Report{Error: fmt.Sprintf("line %q: want go, arm or hits", line)})
 }

@@ -93,8 +93,8 @@ func TestFromEnvNeedsTheFlag(t *testing.T) {
 	if s != nil || err != nil {
 		t.Errorf("neither flag nor variables: %v, %v, want nil, nil", s, err)
 	}
-	if err := s.Hit(t.Context(), Filled, 0, 1); err != nil {
-		t.Errorf("Hit of a nil set: %v", err)
+	if err := s.Hit(t.Context(), Filled, 0, 1); err != nil || s.Hits() != nil || s.Last() != nil {
+		t.Errorf("Hit of a nil set: %v; it counts %v", err, s.Hits())
 	}
 }
 
@@ -228,9 +228,9 @@ func TestControl(t *testing.T) {
 	if err := <-released; err != nil {
 		t.Errorf("released with %v", err)
 	}
-	hits, err := worker.Hits(ctx)
-	if err != nil || hits[Filled] != 2 {
-		t.Errorf("hits %v, %v, want 2 filled", hits, err)
+	hits, last, err := worker.Hits(ctx)
+	if err != nil || hits[Filled] != 2 || last == nil || *last != (Passed{Filled, 3, 42}) {
+		t.Errorf("hits %v, last %v, %v, want 2 filled, the last in epoch 42", hits, last, err)
 	}
 	if err := parent.Close(); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestControl(t *testing.T) {
 		t.Error("the worker lives on without its parent")
 	}
 	<-worker.Gone()
-	if _, err := worker.Hits(ctx); !errors.Is(err, ErrGone) {
+	if _, _, err := worker.Hits(ctx); !errors.Is(err, ErrGone) {
 		t.Errorf("a gone worker answers %v, want ErrGone", err)
 	}
 }

@@ -150,10 +150,11 @@ func (w *Worker) Arm(ctx context.Context, arms ...Arm) error {
 	return err
 }
 
-// Hits asks how often the worker passed each point.
-func (w *Worker) Hits(ctx context.Context) (map[Point]int64, error) {
+// Hits asks how often the worker passed each point, and which it passed last
+// (nil: none).
+func (w *Worker) Hits(ctx context.Context) (map[Point]int64, *Passed, error) {
 	r, err := w.ask(ctx, command{Hits: true})
-	return r.Hits, err
+	return r.Hits, r.Last, err
 }
 
 // Go releases everything that the worker holds.

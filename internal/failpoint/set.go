@@ -9,7 +9,15 @@ import (
 type Set struct {
 	hook  func(ctx context.Context, p Point, task int32, epoch int64) error
 	hits  map[Point]*atomic.Int64
+	last  atomic.Pointer[Passed]
 	close func() error
+}
+
+// Passed is a point that was hit.
+type Passed struct {
+	Point Point `json:"point"`
+	Task  int32 `json:"task"`
+	Epoch int64 `json:"epoch"`
 }
 
 // New returns a set that calls hook at every point. An error from hook is
@@ -31,6 +39,7 @@ func (s *Set) Hit(ctx context.Context, p Point, task int32, epoch int64) error {
 	if n := s.hits[p]; n != nil {
 		n.Add(1)
 	}
+	s.last.Store(&Passed{p, task, epoch})
 	return s.hook(ctx, p, task, epoch)
 }
 
@@ -45,6 +54,14 @@ func (s *Set) Hits() map[Point]int64 {
 		m[p] = n.Load()
 	}
 	return m
+}
+
+// Last is the point that was hit last; nil: none, or the set is nil.
+func (s *Set) Last() *Passed {
+	if s == nil {
+		return nil
+	}
+	return s.last.Load()
 }
 
 // Close ends the control channel, if there is one.
