@@ -22,7 +22,7 @@ var testOwner = sink.Owner{
 func quick(url string) Config {
 	return Config{
 		URL: url, Timeout: 5 * time.Second,
-		Retry: Retry{Budget: 2 * time.Second, Delay: time.Millisecond, MaxDelay: 5 * time.Millisecond},
+		Retry: Retry{Budget: 20 * time.Second, Delay: time.Millisecond, MaxDelay: 5 * time.Millisecond},
 	}
 }
 
