@@ -25,6 +25,7 @@ func (m *ModelStager) Features() sink.Features {
 	f := m.opt.features()
 	f.Stages = true
 	f.DurableVerdicts = false // they are found again when the records are taken in again
+	f.Stages = true
 	return f
 }
 

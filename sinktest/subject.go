@@ -212,7 +212,11 @@ func kindOf(t TB, s sink.Sink) kind {
 			t.Fatalf("open a fresh target: %v", err)
 		}
 		defer func() { _ = task.Close() }()
-		if _, ok := task.(sink.OutboxStager); ok {
+		_, stages := task.(sink.OutboxStager)
+		if claim := s.Features().Stages; claim != stages {
+			t.Errorf("Features.Stages is %v, but its task being an OutboxStager is %v", claim, stages)
+		}
+		if stages {
 			return kindStager
 		}
 		return kindOutbox

@@ -1,0 +1,188 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"exactly/internal/failpoint"
+	"exactly/sink"
+)
+
+// maxTransaction bounds the records of one transaction, so that other writers
+// of the file get their turn and the write-ahead log stays small.
+const maxTransaction = 5000
+
+// task is the sink at work for one task.
+type task struct {
+	s      *Sink
+	o      sink.Owner
+	prefix [16]byte
+}
+
+func (t *task) ledger(c *conn) *ledger {
+	return &ledger{c: c, table: t.s.cfg.LedgerTable, path: t.s.cfg.Path, o: t.o}
+}
+
+func (t *task) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.o.Transact.Timeout > 0 {
+		return context.WithTimeout(ctx, t.o.Transact.Timeout)
+	}
+	return context.WithCancel(ctx)
+}
+
+// open compares the ledger with what the journal knows.
+func (t *task) open(ctx context.Context, l *ledger, confirmed sink.Pos) (sink.Resume, error) {
+	var r sink.Resume
+	if err := l.create(ctx); err != nil {
+		return r, err
+	}
+	if err := l.foreign(ctx); err != nil {
+		return r, err
+	}
+	at, found, err := l.read(ctx)
+	switch {
+	case err != nil:
+		return r, err
+	case at.Before(confirmed):
+		return r, t.behind(at, found, confirmed)
+	}
+	if err := l.begin(ctx); err != nil {
+		return r, err
+	}
+	r.Through = at
+	r.Verdicts, err = l.kept(ctx, confirmed, at)
+	return r, err
+}
+
+func (t *task) behind(at sink.Pos, found bool, want sink.Pos) error {
+	have := "stands at " + at.String()
+	if !found {
+		have = "has no mark"
+	}
+	return fmt.Errorf("%w: %s %s for pipeline %s, sink %s, generation %d, task %d, and %s was applied already;"+
+		" the file was replaced or restored from an older copy: put the newer one back, or start a new generation that reads the source again",
+		sink.ErrLedgerBehind, t.s.cfg.LedgerTable, have, t.o.Pipeline, t.o.Sink, t.o.Generation, t.o.Task, want)
+}
+
+// Apply implements sink.OutboxTask. A large batch takes several transactions,
+// each with its own move of the ledger.
+func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
+	res := sink.Result{Through: b.Prev}
+	ctx, cancel := t.timeout(ctx)
+	defer cancel()
+	for rest := b.Records; ; {
+		part := sink.Batch{Prev: res.Through, Through: b.Through, Confirmed: b.Confirmed, Records: rest}
+		if len(rest) > maxTransaction {
+			part.Records = rest[:maxTransaction]
+			part.Through = part.Records[maxTransaction-1].Pos
+		}
+		rest = rest[len(part.Records):]
+		vs, err := t.apply(ctx, part)
+		if err != nil {
+			return res, t.s.wrap(fmt.Sprintf("apply behind %s to", part.Prev), err)
+		}
+		res.Through, res.Verdicts = part.Through, append(res.Verdicts, vs...)
+		if len(rest) == 0 {
+			return res, nil
+		}
+	}
+}
+
+// apply is one transaction, made again as often as a trigger rolls it back.
+func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err error) {
+	try := &attempt{task: t, batch: b, refused: map[sink.Pos]sink.Verdict{}}
+	for {
+		err := t.s.with(ctx, false, func(c *conn) error { return try.run(ctx, c) })
+		if errors.Is(err, errUndone) {
+			continue // it knows of one more record to leave out, or goes row by row
+		}
+		if err != nil {
+			return nil, err
+		}
+		return try.verdicts, nil
+	}
+}
+
+// attempt is one try at a transaction.
+type attempt struct {
+	*task
+	batch    sink.Batch
+	refused  map[sink.Pos]sink.Verdict
+	alone    bool
+	verdicts []sink.Verdict
+}
+
+func (a *attempt) run(ctx context.Context, c *conn) error {
+	if err := a.s.ready(ctx, c); err != nil {
+		return err
+	}
+	err := c.transact(ctx, func() error {
+		if a.o.Guarantee == sink.AtLeastOnce {
+			return a.write(ctx, c, a.batch.Records)
+		}
+		return a.next(ctx, c)
+	}, func(do func() error) error {
+		if err := a.o.Failpoints.Hit(ctx, failpoint.SinkTxnBefore, a.o.Task, a.batch.Through.Epoch); err != nil {
+			return sink.Transient(err)
+		}
+		return do()
+	})
+	if err != nil {
+		return err
+	}
+	return sink.Transient(a.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, a.o.Task, a.batch.Through.Epoch))
+}
+
+// next does what the ledger says is still to be done of the batch: it accepts
+// exactly the next batch, skips what was applied before, and refuses a gap.
+func (a *attempt) next(ctx context.Context, c *conn) error {
+	l, b := a.ledger(c), a.batch
+	at, found, err := l.read(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !found || at.Before(b.Prev):
+		return a.behind(at, found, b.Prev)
+	}
+	if err := l.forget(ctx, b.Confirmed); err != nil {
+		return err
+	}
+	a.verdicts = nil
+	if at.Before(b.Through) {
+		rest := b.Records
+		for len(rest) > 0 && !at.Before(rest[0].Pos) {
+			rest = rest[1:]
+		}
+		if err := a.write(ctx, c, rest); err != nil {
+			return err
+		}
+		if err := l.keep(ctx, a.verdicts); err != nil {
+			return err
+		}
+		if err := l.move(ctx, at, b.Through); err != nil {
+			return err
+		}
+	}
+	// Of an earlier call, too, whose answer may have been lost.
+	a.verdicts, err = l.kept(ctx, b.Prev, b.Through)
+	return err
+}
+
+// write puts records into the table and sets the verdicts.
+func (a *attempt) write(ctx context.Context, c *conn, records []sink.Entry) error {
+	ordered := c.plan.order >= 0 && a.o.Guarantee != sink.AtLeastOnce
+	w := &writer{c: c, row: newRow(c.plan, ordered), prefix: a.prefix, alone: a.alone, refused: a.refused}
+	err := w.write(ctx, records)
+	a.verdicts = w.verdicts
+	if errors.Is(err, errUndone) {
+		a.alone = true
+		for _, v := range w.verdicts {
+			a.refused[v.Pos] = v
+		}
+	}
+	return err
+}
+
+// Close implements sink.OutboxTask.
+func (t *task) Close() error { return nil }
