@@ -92,6 +92,7 @@ type Features struct {
 	Deletes         bool // a tombstone deletes what its key names; else tombstones are dropped and counted before the sink
 	Keyless         bool // it can hold the same record twice (so a duplicate is a row, a line, a call)
 	DurableVerdicts bool // refusals are stored with the ledger until they are confirmed
+	Stages          bool // its OutboxTask is an OutboxStager
 	Rejects         bool // it can refuse a record for good (poison)
 	MaxRecord       int  // bytes of one record at most; 0: no limit known
 }

@@ -59,7 +59,9 @@ func (l *loader) checkTopics(f *File) {
 	}
 }
 
-func (l *loader) itemPath(path string, i int) string {
+// itemPath gives the path of an entry of a list, or of the list where it is one
+// value.
+func (l tree) itemPath(path string, i int) string {
 	if at := path + "[" + strconv.Itoa(i) + "]"; l.given(at) {
 		return at
 	}
@@ -94,7 +96,7 @@ func (f *File) outputs() []topicUse {
 		}
 		if t := f.kinds[s.Kind].find("topics"); t != nil && t.kind == kindTexts {
 			for i := range c.Field(t.index).Len() {
-				out = append(out, topicUse{c.Field(t.index).Index(i).String(), path + ".topics"})
+				out = append(out, topicUse{c.Field(t.index).Index(i).String(), f.tree.itemPath(path+".topics", i)})
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func Parse(name string, data []byte, kinds Kinds, env Env) (*File, error) {
 	}
 	f := &File{Name: name, origins: map[string]origin{}, kinds: blocks}
 	l := &loader{
-		tree: tree{src: src, nodes: map[string]*node{}}, kinds: kinds, blocks: blocks, env: env,
+		tree: tree{src: src, nodes: map[string]*node{}, keys: map[string]pos{}}, kinds: kinds, blocks: blocks, env: env,
 		origins: f.origins,
 	}
 	f.tree = l.tree

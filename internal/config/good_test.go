@@ -140,6 +140,7 @@ func TestSinkError(t *testing.T) {
 		line              int
 	}{
 		{"setting", "lake", "roll.size: is odd", "sinks.lake.object.roll.size", "is odd", 37},
+		{"with the sink's name", "lake", "sink lake: object.url: is odd", "sinks.lake.object.url", "is odd", 37},
 		{"map entry", "partner", "headers.Authorization: no", "sinks.partner.http.headers.Authorization", "no", 41},
 		{"default", "records", "mode.x: no", "sinks.records.sqlite", "mode.x: no", 36},
 		{"no setting", "records", "disk: full", "sinks.records.sqlite", "disk: full", 36},

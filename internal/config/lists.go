@@ -86,7 +86,7 @@ func (l *loader) textMap(s *setting, n *node, v reflect.Value, path string) {
 	out := reflect.MakeMapWithSize(s.typ, len(n.pairs))
 	for _, p := range n.pairs {
 		at := join(path, p.name)
-		l.nodes[at] = p.value
+		l.note(at, p)
 		if p.value.kind == nullNode {
 			l.fail(codeEmpty, p.key, at, "has no value", "give it one, or remove the line")
 			continue
@@ -121,7 +121,7 @@ func (l *loader) assigns(s *setting, n *node, v reflect.Value, path string) {
 	var out []Assign
 	for _, p := range n.pairs {
 		at := join(path, p.name)
-		l.nodes[at] = p.value
+		l.note(at, p)
 		if p.value.kind == nullNode {
 			l.fail(codeEmpty, p.key, at, "has no value", "give it an expression; to remove the field, use unset")
 			continue
@@ -143,7 +143,7 @@ func (l *loader) sinks(n *node, v reflect.Value, path string) {
 	var out []Sink
 	for _, p := range n.pairs {
 		at := join(path, p.name)
-		l.nodes[at] = p.value
+		l.note(at, p)
 		s := Sink{Name: p.name, Line: p.key.line, Column: p.key.col}
 		if !sinkName.MatchString(p.name) {
 			l.fail(codeName, p.key, at, "the sink's name "+quote(p.name)+" is not allowed",
@@ -171,7 +171,7 @@ func (l *loader) sink(s *Sink, p pair, path string) bool {
 	before := len(l.errs)
 	for _, q := range p.value.pairs {
 		at := join(path, q.name)
-		l.nodes[at] = q.value
+		l.note(at, q)
 		switch {
 		case q.name == "where" && q.value.kind == nullNode:
 			l.fail(codeEmpty, q.key, at, "has no value", "give it an expression, or remove the line")

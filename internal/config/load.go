@@ -41,6 +41,11 @@ func (l *loader) warn(code string, p pos, path, cause, remedy string) {
 type tree struct {
 	src   *source
 	nodes map[string]*node // by path
+	keys  map[string]pos   // where the name of each stands
+}
+
+func (l tree) note(path string, p pair) {
+	l.nodes[path], l.keys[path] = p.value, p.key
 }
 
 // at gives the place of a setting, or of the nearest block around it that the
@@ -48,6 +53,9 @@ type tree struct {
 func (l tree) at(path string) pos {
 	for path != "" {
 		if n := l.nodes[path]; n != nil {
+			if key, ok := l.keys[path]; ok && n.kind == mapNode {
+				return key
+			}
 			return n.pos
 		}
 		i := strings.LastIndexAny(path, ".[")
@@ -97,7 +105,7 @@ func (l *loader) block(b *block, n *node, v reflect.Value, path string, key pos)
 				misspelt[nearest(p.name, b.names())] = true
 				continue
 			}
-			l.nodes[join(path, p.name)] = p.value
+			l.note(join(path, p.name), p)
 			l.setting(s, p.value, v.Field(s.index), join(path, p.name), p.key)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // SchemaID is the $id of the JSON Schema of pipeline files.
-const SchemaID = "https://exactly.dev/schema/pipeline.schema.json"
+const SchemaID = "urn:exactly:pipeline"
 
 // schema is a JSON Schema (draft 2020-12), as much of it as is needed here.
 type schema struct {

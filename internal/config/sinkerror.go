@@ -6,9 +6,9 @@ import (
 )
 
 // SinkError gives the refusal of a sink's settings its place in the file. A
-// message that begins with the path of a setting below the kind, as in
-// "roll.size: is too small", is placed at that setting. An unknown sink's, and
-// one that has a place already, keeps the text.
+// message that begins with the path of a setting, as in "roll.size: is too
+// small" or "sink lake: object.roll.size: is too small", is placed at that
+// setting. An unknown sink's, and one that has a place already, keeps the text.
 func (f *File) SinkError(name string, err error) *Error {
 	var placed *Error
 	if errors.As(err, &placed) {
@@ -20,6 +20,7 @@ func (f *File) SinkError(name string, err error) *Error {
 			continue
 		}
 		path = join(path, s.Kind)
+		cause = strings.TrimPrefix(strings.TrimPrefix(cause, "sink "+name+": "), s.Kind+".")
 		setting, rest, ok := strings.Cut(cause, ": ")
 		if ok && f.kinds[s.Kind].has(setting) {
 			path, cause = join(path, setting), rest

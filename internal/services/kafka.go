@@ -55,8 +55,8 @@ type shared struct {
 }
 
 // Kafka returns a cluster with these options in which every node is up and in
-// sync. A shared cluster that an earlier test has left without some of its
-// nodes gets them back first.
+// sync. A shared cluster that an earlier test has left with some of its nodes
+// killed or frozen is healed first.
 func Kafka(t testing.TB, o Options) *KafkaCluster {
 	t.Helper()
 	r := theRun(t)
@@ -77,15 +77,25 @@ func Kafka(t testing.TB, o Options) *KafkaCluster {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	for _, n := range c.nodes {
-		if err := c.Start(ctx, n.id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := c.InSync(ctx); err != nil {
+	if err := c.heal(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// heal wakes what is frozen, starts what is down, and waits until all is well.
+func (c *KafkaCluster) heal(ctx context.Context) error {
+	for _, n := range c.nodes {
+		if p := c.Node(n.id); p != nil {
+			if err := p.Thaw(); err != nil {
+				return err
+			}
+		}
+		if err := c.Start(ctx, n.id); err != nil {
+			return err
+		}
+	}
+	return c.InSync(ctx)
 }
 
 func (r *run) cluster(ctx context.Context, o Options) (*KafkaCluster, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestReserveGivesFreeLockedPorts(t *testing.T) {
@@ -89,5 +90,29 @@ func TestSweepRemovesOnlyWhatNobodyHolds(t *testing.T) {
 	}
 	if want := []string{runPrefix + "alive", runPrefix + "new"}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("left after the sweep: got %v, want %v", got, want)
+	}
+}
+
+func TestPruneKeepsTheNewest(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	now := time.Now()
+	for i, name := range []string{"c", "a", "b"} { // from new to old
+		d := filepath.Join(dir, name)
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		at := now.Add(-time.Duration(i) * time.Hour)
+		if err := os.Chtimes(d, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := prune(dir, 2); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"c": true, "a": true, "b": false} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("folder %s: got %v, want kept: %t", name, err, want)
+		}
 	}
 }

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // current is what Main has set up. Tests reach it by Kafka and Exactly, which
@@ -29,7 +32,10 @@ type run struct {
 	binaries map[bool]*built
 }
 
-const runPrefix = "exactly-run-"
+const (
+	runPrefix = "exactly-run-"
+	keptRuns  = 5 // of which the logs are kept
+)
 
 // Main runs the tests of m and ends what they shared. It returns the exit code
 // for os.Exit. The logs of the servers are kept when tests fail.
@@ -146,7 +152,33 @@ func (r *run) keepLogs() error {
 		return fmt.Errorf("keep the logs of the failed run: %w", err)
 	}
 	if n > 0 {
+		if err := prune(filepath.Dir(to), keptRuns); err != nil {
+			return err
+		}
 		fmt.Fprintln(os.Stderr, "services: the logs of the servers are in", to)
+	}
+	return nil
+}
+
+// prune removes all but the newest folders in dir.
+func prune(dir string, keep int) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("look for old logs: %w", err)
+	}
+	changed := map[string]time.Time{}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return fmt.Errorf("look at old logs: %w", err)
+		}
+		changed[e.Name()] = info.ModTime()
+	}
+	names := slices.SortedFunc(maps.Keys(changed), func(a, b string) int { return changed[b].Compare(changed[a]) })
+	for _, name := range names[min(keep, len(names)):] {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("remove old logs: %w", err)
+		}
 	}
 	return nil
 }

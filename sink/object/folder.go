@@ -7,8 +7,6 @@ import (
 )
 
 const (
-	codePartition = "partition_value"
-
 	maxFolder  = 512 // bytes of a partition's path
 	maxSegment = 200 // bytes of one folder's name
 )

@@ -28,12 +28,12 @@ type group struct {
 
 // part is one file of a group.
 type part struct {
-	folder  string
-	number  int
-	enc     encode.Encoder // nil once closed
-	final   string         // set when it is closed
-	spool   spool
-	staged  store.Staged // once it is durable
+	folder string
+	number int
+	enc    encode.Encoder // nil once closed
+	final  string         // set when it is closed
+	spool  spool
+	staged store.Staged // once it is durable
 }
 
 // size is what the file has now, and about what it holds back.

@@ -141,4 +141,3 @@ func (t *task) fatal(err error) error {
 	t.broken = sink.Fatal(err)
 	return t.broken
 }
-

@@ -45,7 +45,7 @@ func New(name string, c Config, d Deps) (*Sink, error) {
 // Features: a file can hold a record twice; JSON that does not fit is refused;
 // tombstones delete nothing.
 func (s *Sink) Features() sink.Features {
-	return sink.Features{Keyless: true, Rejects: true}
+	return sink.Features{Keyless: true, Rejects: true, Stages: true}
 }
 
 // Check makes the folders, and writes and removes a file.
@@ -95,4 +95,3 @@ func (s *Sink) bind(ctx context.Context, o sink.Owner) error {
 	}
 	return nil
 }
-

@@ -18,8 +18,10 @@ const (
 // task is the sink at work for one task. Apply, Stage and Close are serial;
 // Commit, Abort and Sweep use only what never changes.
 type task struct {
-	s     *Sink
-	owner sink.Owner
+	s       *Sink
+	owner   sink.Owner
+	folders folders
+
 	taken  sink.Pos // everything through here is in a group, or has its verdict
 	group  *group   // takes records in
 	sealed []*group // wait for Stage, in order
@@ -30,7 +32,7 @@ type task struct {
 }
 
 func newTask(s *Sink, o sink.Owner, from sink.Pos) *task {
-	t := &task{s: s, owner: o, taken: from, quiet: true}
+	t := &task{s: s, owner: o, folders: folders{p: s.parts}, taken: from, quiet: true}
 	t.group = t.newGroup()
 	return t
 }
@@ -117,7 +119,7 @@ func (t *task) take(ctx context.Context, e *sink.Entry) (*sink.Verdict, error) {
 
 // add puts a record into the open file of its folder.
 func (t *task) add(e *sink.Entry) error {
-	folder, err := t.s.parts.of(&e.Record)
+	folder, err := t.folders.of(&e.Record)
 	if err != nil {
 		return err
 	}
@@ -140,4 +142,3 @@ func minPos(p, q sink.Pos) sink.Pos {
 	}
 	return p
 }
-

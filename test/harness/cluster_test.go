@@ -153,3 +153,15 @@ func TestTransactionVersionIsFinalised(t *testing.T) {
 		})
 	}
 }
+
+// TestSharedClusterIsHealed leaves a cluster with one node killed and one
+// frozen, as a test that failed in the middle would.
+func TestSharedClusterIsHealed(t *testing.T) {
+	o := services.Options{Nodes: 3}
+	c := services.Kafka(t, o)
+	check(t, c.Kill(1))
+	check(t, c.Node(3).Freeze(deadline(t)))
+	again := services.Kafka(t, o)
+	topic := again.Topic(t, "harness", 1, nil)
+	check(t, write(deadline(t), producer(t, again), topic, kgo.TryCommit, "a"))
+}

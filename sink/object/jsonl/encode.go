@@ -23,7 +23,7 @@ const (
 	Zstd Compression = "zstd"
 )
 
-const zstdWindow = 256 << 10 // bytes; decides the memory of an encoder
+const zstdWindow = 128 << 10 // bytes; decides the memory of an encoder
 
 // Format is JSON Lines with these settings.
 type Format struct {
@@ -53,7 +53,7 @@ func (f Format) New(w io.Writer) encode.Encoder {
 		e.w, e.end = z, z
 	case Zstd:
 		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
-			zstd.WithWindowSize(zstdWindow), zstd.WithEncoderLevel(zstd.SpeedDefault))
+			zstd.WithWindowSize(zstdWindow), zstd.WithEncoderLevel(zstd.SpeedFastest))
 		if err != nil {
 			panic(err) // the options are constants
 		}

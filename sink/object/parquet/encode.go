@@ -28,16 +28,15 @@ var _ encode.Format = (*Format)(nil)
 // New implements encode.Format.
 func (f *Format) New(w io.Writer) encode.Encoder {
 	return &encoder{
-		f: f,
-		w: parquet.NewWriter(w, f.schema, parquet.Compression(f.codec),
-			parquet.PageBufferSize(pageSize), parquet.WriteBufferSize(writeBuffer)),
+		f:   f,
+		w:   parquet.NewGenericWriter[any](w, f.options...),
 		row: make(parquet.Row, len(f.index)),
 	}
 }
 
 type encoder struct {
 	f        *Format
-	w        *parquet.Writer
+	w        *parquet.GenericWriter[any]
 	doc      record.Doc
 	row      parquet.Row
 	rows     [1]parquet.Row

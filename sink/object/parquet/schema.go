@@ -127,8 +127,8 @@ type Format struct {
 	columns []column // declared, by name; nil: the layout of whole records
 	source  bool     // there are source columns
 	schema  *parquet.Schema
-	codec   compress.Codec
 	index   map[string]int // every column's name to its leaf
+	options []parquet.WriterOption
 }
 
 type column struct {
@@ -168,8 +168,32 @@ func NewFormat(cols Columns, source bool, c Compression) (*Format, error) {
 	for i, path := range f.schema.Columns() {
 		f.index[path[0]] = i
 	}
-	f.codec = codec(c)
+	f.options = f.writerOptions(codec(c))
 	return f, nil
+}
+
+// writerOptions leave out the bounds of columns of any length: parquet-go keeps
+// them whole, two values for each row group in memory until the end, and four
+// for each page in the file.
+func (f *Format) writerOptions(z compress.Codec) []parquet.WriterOption {
+	options := []parquet.WriterOption{
+		f.schema, parquet.Compression(z), parquet.DataPageStatistics(false),
+		parquet.PageBufferSize(pageSize), parquet.WriteBufferSize(writeBuffer),
+	}
+	long := []string{colKey, colValue}
+	if f.columns != nil {
+		long = nil
+	}
+	for _, c := range f.columns {
+		switch c.typ.Kind {
+		case String, Bytes, JSON:
+			long = append(long, c.name)
+		}
+	}
+	for _, name := range long {
+		options = append(options, parquet.SkipPageBounds(name))
+	}
+	return options
 }
 
 func codec(c Compression) compress.Codec {

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"exactly"
+	"exactly/internal/catalog"
+	"exactly/internal/config"
+	"exactly/internal/failpoint"
+	"exactly/internal/telemetry"
+)
+
+func newRun(a *app) *cobra.Command {
+	var unsafePoints bool
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a worker of a pipeline",
+		Long: "Run a worker of the pipeline in FILE. Start it on as many machines as you like: workers\n" +
+			"share the tasks, and take over from one that dies.\n\n" +
+			"SIGTERM or SIGINT stops it gracefully: open epochs are closed, committed and confirmed,\n" +
+			"and the group is left. A second signal ends it at once, which loses nothing either.",
+		Args: args("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.run(cmd.Context(), args[0], unsafePoints)
+		},
+	}
+	cmd.Flags().BoolVar(&unsafePoints, "unsafe-failpoints", false, "let the environment arm fail points; for tests only")
+	return cmd
+}
+
+// gcLimit is the soft limit of the heap where the environment sets none: above
+// it the collector works harder, so that the peak stays near the byte budgets.
+func gcLimit(f *config.File) int64 {
+	perTask := f.Memory.Fetch + f.Memory.Epoch + f.Memory.Handover
+	return max(128<<20, 64<<20+3*perTask)
+}
+
+func (a *app) run(ctx context.Context, path string, unsafePoints bool) (err error) {
+	f, err := config.Load(path, a.kinds, a.env)
+	if err != nil {
+		return err
+	}
+	getenv := func(k string) string { v, _ := a.env(k); return v }
+	points, err := failpoint.FromEnv(getenv, unsafePoints, a.log)
+	if err != nil {
+		return usageError{cmd: "exactly run", err: err}
+	}
+	defer func() { err = errors.Join(err, points.Close()) }()
+	if getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(gcLimit(f))
+	}
+	p, err := catalog.Pipeline(f, a.log)
+	if err != nil {
+		return err
+	}
+	tel, err := telemetry.Start(telemetry.Config{
+		Pipeline: f.Pipeline, Listen: f.HTTP.Listen, Token: f.HTTP.Token, TokenFile: f.HTTP.TokenFile, Log: a.log,
+	})
+	if err != nil {
+		return environment(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		err = errors.Join(err, tel.Close(ctx))
+	}()
+	p.Events, p.Failpoints = tel.See, points
+	return a.work(ctx, p)
+}
+
+// work runs until a signal: the first stops gracefully, the second at once.
+func (a *app) work(ctx context.Context, p exactly.Pipeline) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(signals)
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	for stopping := false; ; {
+		select {
+		case err := <-done:
+			return err
+		case s := <-signals:
+			if stopping {
+				return fmt.Errorf("ended at once by a second %s; nothing is lost, the next start takes over", s)
+			}
+			a.log.Info("stopping", "signal", s.String())
+			stopping = true
+			cancel()
+		}
+	}
+}
