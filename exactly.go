@@ -32,6 +32,9 @@ type (
 	Event       = engine.Event
 	EventKind   = engine.EventKind
 	Oversize    = deadletter.Oversize
+
+	ResetOptions = engine.ResetOptions
+	ResetResult  = engine.ResetResult
 )
 
 // Pipeline is a source, steps and sinks under one name.
@@ -94,6 +97,17 @@ func (p Pipeline) Run(ctx context.Context) error {
 		return err
 	}
 	return engine.New(c).Run(ctx)
+}
+
+// Reset ends the pipeline's generation and begins the next one, which takes
+// over what p says: tasks, topics, sinks, and a start position if one is given.
+// No worker may run. The sinks are closed afterwards.
+func (p Pipeline) Reset(ctx context.Context, o ResetOptions) (ResetResult, error) {
+	c, err := p.config()
+	if err != nil {
+		return ResetResult{}, err
+	}
+	return engine.New(c).Reset(ctx, o)
 }
 
 func (p Pipeline) config() (engine.Config, error) {

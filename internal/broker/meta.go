@@ -29,6 +29,11 @@ type Meta struct {
 	Sources []MetaSource `json:"sources"` // in the order of the pipeline file
 	Sinks   []MetaSink   `json:"sinks"`
 
+	// Starts are where the generation begins to read, by topic and partition
+	// number; partitions beyond begin at 0. nil in the first generation: there
+	// source.start says it.
+	Starts map[string][]int64 `json:"starts,omitzero"`
+
 	Cluster string    `json:"cluster"` // id of the Kafka cluster; "": it has none
 	Created time.Time `json:"created"`
 	// CreatedBy is for people: host and file that the pipeline was first started

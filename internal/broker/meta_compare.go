@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -107,5 +108,6 @@ func (m Meta) topics() []string {
 func (m Meta) equal(o Meta) bool {
 	return m.Incarnation == o.Incarnation && m.Pipeline == o.Pipeline && m.Generation == o.Generation &&
 		m.Tasks == o.Tasks && m.Guarantee == o.Guarantee && slices.Equal(m.Sources, o.Sources) &&
-		slices.Equal(m.Sinks, o.Sinks) && m.Cluster == o.Cluster && m.Created.Equal(o.Created) && m.CreatedBy == o.CreatedBy
+		slices.Equal(m.Sinks, o.Sinks) &&
+		maps.EqualFunc(m.Starts, o.Starts, slices.Equal) && m.Cluster == o.Cluster && m.Created.Equal(o.Created) && m.CreatedBy == o.CreatedBy
 }

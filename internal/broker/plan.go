@@ -20,6 +20,9 @@ const (
 	KindDeadLetter Kind = "dead_letter"
 	KindSource     Kind = "source" // the user's: must exist
 	KindOutput     Kind = "output" // the user's: must exist
+	// KindCreatedOutput is an output that the user wants created where it is
+	// missing; an existing one may have any shape.
+	KindCreatedOutput Kind = "created_output"
 )
 
 // Sizes in bytes.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,6 +29,7 @@ const (
 	CodeMetaUnreadable  Code = "pipeline_meta"          // the meta record cannot be read by this binary
 	CodeMetaChanged     Code = "pipeline_meta_changed"  // somebody else changed the meta record meanwhile
 	CodeTrim            Code = "outbox_trim"            // a trim beyond the end of the topic
+	CodeWorkersRun      Code = "workers_running"        // a command that needs the workers stopped
 	CodeOffsetsMoved    Code = "group_offsets_moved"    // somebody moved the group's offsets by hand
 	CodeOffsetsStuck    Code = "group_offsets_unstable" // another transaction holds the group's offsets
 )
@@ -98,8 +100,20 @@ func explain(act, place string, err error) error {
 			Code: CodeAuth, Place: place, Cause: "the broker refuses the credentials",
 			Remedy: "check kafka.sasl (mechanism, user and secret)", Err: err,
 		}
+	case refusedByPeer(err):
+		return &Problem{
+			Code: CodeTLS, Place: place, Cause: "the broker ended the TLS connection",
+			Remedy: "if the listener wants a client certificate, give kafka.tls.cert_file and key_file, of an authority that the brokers trust", Err: err,
+		}
 	}
 	return &actError{act: act, place: place, err: err}
+}
+
+// refusedByPeer reports a TLS alert of the broker. With TLS 1.3 a missing or
+// unknown client certificate shows only after the handshake, at the first read.
+func refusedByPeer(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error" // as crypto/tls names alerts
 }
 
 type actError struct {

@@ -48,7 +48,7 @@ func (a *Admin) check(ctx context.Context, specs []TopicSpec, infos map[string]T
 }
 
 func (s TopicSpec) checkPartitions(info TopicInfo) error {
-	if s.Kind == KindDeadLetter || s.Partitions == 0 || info.Partitions == s.Partitions {
+	if s.Kind == KindDeadLetter || s.Kind == KindCreatedOutput || s.Partitions == 0 || info.Partitions == s.Partitions {
 		return nil
 	}
 	return &Problem{

@@ -29,6 +29,7 @@ type app struct {
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newRun(a),
+		newReset(a),
 		newProduce(a),
 		newAudit(a),
 		newInit(a),

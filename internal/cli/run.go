@@ -77,6 +77,9 @@ func (a *app) run(ctx context.Context, path string, unsafePoints bool) (err erro
 	return a.work(ctx, p)
 }
 
+// sameSignal: some tools send a signal to a process and then to its group.
+const sameSignal = 500 * time.Millisecond
+
 // work runs until a signal: the first stops gracefully, the second at once.
 func (a *app) work(ctx context.Context, p exactly.Pipeline) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -86,16 +89,20 @@ func (a *app) work(ctx context.Context, p exactly.Pipeline) error {
 	defer signal.Stop(signals)
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
-	for stopping := false; ; {
+	var stopping time.Time
+	for {
 		select {
 		case err := <-done:
 			return err
 		case s := <-signals:
-			if stopping {
+			if !stopping.IsZero() && time.Since(stopping) < sameSignal {
+				continue
+			}
+			if !stopping.IsZero() {
 				return fmt.Errorf("ended at once by a second %s; nothing is lost, the next start takes over", s)
 			}
 			a.log.Info("stopping", "signal", s.String())
-			stopping = true
+			stopping = time.Now()
 			cancel()
 		}
 	}

@@ -159,7 +159,7 @@ func (a *attempt) loop(ctx context.Context) error {
 			a.addPartitions(ctx)
 		case <-stop:
 			stop = nil
-			a.stopping, a.stopBefore = true, time.Now().Add(a.w.c.StopWithin)
+			a.stopping, a.stopBefore = true, time.Now().Add(a.s.within)
 			a.step(ctx, epoch.Stop{})
 			a.tick(ctx)
 		case <-ctx.Done():
@@ -296,7 +296,7 @@ func (a *attempt) stopped() bool {
 		return true
 	}
 	for _, r := range a.runners {
-		if !r.stages && a.cursors[r.name].Pos != a.lastTail.Pos {
+		if (!r.stages || a.w.seal) && a.cursors[r.name].Pos != a.lastTail.Pos {
 			return false
 		}
 	}

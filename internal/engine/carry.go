@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"exactly/internal/epoch"
@@ -170,6 +171,10 @@ func (a *attempt) commit(ctx context.Context, act epoch.Commit) {
 	}
 	for _, name := range order {
 		q := a.committer(name)
+		if q == nil && slices.Contains(a.w.dropped, name) {
+			a.beside(ctx, func(context.Context) (epoch.Event, error) { return epoch.Committed{Items: bySink[name]}, nil })
+			continue
+		}
 		if q == nil {
 			a.over = Permanent(fmt.Errorf("the journal lists decided work of sink %s, which the pipeline file does not have: add it again, let it finish, then remove it", name))
 			return

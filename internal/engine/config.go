@@ -137,19 +137,20 @@ func (c Config) WithDefaults() Config {
 // 10 s.
 const minTransactionTimeout = 10 * time.Second
 
-// TransactionTimeout is derived: an epoch waits for the one before it, so an
-// open transaction may live for twice the interval and the time-out.
+// TransactionTimeout is derived: a transaction is open from the epoch's first
+// record to its barrier, and from there for at most the time-out, in which it
+// also waits for the epoch before it.
 func (e Epoch) TransactionTimeout() time.Duration {
-	return max(minTransactionTimeout, 2*(e.Interval+e.MinPause+e.Timeout)+time.Second)
+	return max(minTransactionTimeout, 2*(e.Interval+e.MinPause)+e.Timeout)
 }
 
 // checkTimeouts compares the derived time-out with what the brokers allow.
 func (e Epoch) checkTimeouts(brokerMax time.Duration) error {
 	t := e.TransactionTimeout()
 	if brokerMax > 0 && t > brokerMax {
-		return fmt.Errorf("the transaction time-out is 2 × (epoch.interval %s + epoch.min_pause %s + epoch.timeout %s) + 1s = %s, "+
+		return fmt.Errorf("the transaction time-out is 2 x (epoch.interval %s + epoch.min_pause %s) + epoch.timeout %s = %s, "+
 			"but the brokers allow %s (transaction.max.timeout.ms): lower epoch.timeout to at most %s, or raise the brokers' limit",
-			e.Interval, e.MinPause, e.Timeout, t, brokerMax, (brokerMax-time.Second)/2-e.Interval-e.MinPause)
+			e.Interval, e.MinPause, e.Timeout, t, brokerMax, brokerMax-2*(e.Interval+e.MinPause))
 	}
 	return nil
 }

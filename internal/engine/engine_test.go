@@ -223,7 +223,9 @@ func TestWorkersComeAndGo(t *testing.T) {
 		b.produce(500+100*i, 100)
 		time.Sleep(500 * time.Millisecond)
 	}
-	b.until("1500 rows", func() bool { return len(b.rows("rows")) == 1500 && len(b.rows("db")) == 1500 && len(b.rows("files")) == 1500 })
+	b.until("1500 rows", func() bool {
+		return len(b.rows("rows")) == 1500 && len(b.rows("db")) == 1500 && len(b.rows("files")) == 1500
+	})
 	close(stopAll)
 	wg.Wait()
 	for _, table := range []string{"rows", "files", "db"} {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"exactly/internal/broker"
+	"exactly/internal/epoch"
 	"exactly/record"
 	"exactly/sink"
 	"exactly/step"
@@ -178,7 +179,9 @@ func (l *loop) gather(ctx context.Context) error {
 		case <-timer.C:
 			return nil
 		case ev := <-a.events:
-			return fmt.Errorf("%v", ev)
+			if f, ok := ev.(epoch.Failed); ok {
+				return f.Err
+			}
 		case <-a.s.stop:
 			return nil
 		case <-ctx.Done():

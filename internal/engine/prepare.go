@@ -15,7 +15,21 @@ import (
 
 // prepare looks at everything before the group is joined: the cluster, the
 // topics, the pipeline's identity, the sinks.
-func (w *Worker) prepare(ctx context.Context) (err error) {
+func (w *Worker) prepare(ctx context.Context) error {
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	if err := w.identity(ctx); err != nil {
+		return err
+	}
+	if err := w.topics(ctx); err != nil {
+		return err
+	}
+	return w.checkSinks(ctx)
+}
+
+// connect makes the clients and looks at the cluster and the source.
+func (w *Worker) connect(ctx context.Context) (err error) {
 	if w.admin, err = broker.NewAdmin(w.c.Broker); err != nil {
 		return err
 	}
@@ -30,16 +44,7 @@ func (w *Worker) prepare(ctx context.Context) (err error) {
 	if w.sources, err = w.admin.DescribeTopics(ctx, w.c.Source.Topics...); err != nil {
 		return err
 	}
-	if err := w.limits.Load(ctx, w.c.Source.Topics...); err != nil {
-		return err
-	}
-	if err := w.identity(ctx); err != nil {
-		return err
-	}
-	if err := w.topics(ctx); err != nil {
-		return err
-	}
-	return w.checkSinks(ctx)
+	return w.limits.Load(ctx, w.c.Source.Topics...)
 }
 
 func (w *Worker) exactly() bool { return w.c.Guarantee == sink.ExactlyOnce }
@@ -47,15 +52,11 @@ func (w *Worker) exactly() bool { return w.c.Guarantee == sink.ExactlyOnce }
 // defaultTasks: few, since tasks times transactions per second times
 // partitions is what the brokers pay.
 func defaultTasks(sources map[string]broker.TopicInfo) int32 {
-	most := int32(1)
-	for _, s := range sources {
-		most = max(most, s.Partitions)
-	}
-	return min(most, 4)
+	return min(mostPartitions(sources), 4)
 }
 
-// identity agrees with all other workers on incarnation, generation and tasks.
-func (w *Worker) identity(ctx context.Context) error {
+// wanted is the meta record that the pipeline file asks for.
+func (w *Worker) wanted() broker.Meta {
 	want := broker.Meta{
 		Pipeline: w.c.Pipeline, Generation: 1, Tasks: w.c.Tasks, Guarantee: string(w.c.Guarantee),
 		Cluster: w.feat.ClusterID, Created: time.Now().UTC(), CreatedBy: w.c.Worker,
@@ -66,6 +67,12 @@ func (w *Worker) identity(ctx context.Context) error {
 	for _, s := range w.c.Sinks {
 		want.Sinks = append(want.Sinks, broker.MetaSink{Name: s.Name, Kind: kindOf(s.Sink)})
 	}
+	return want
+}
+
+// identity agrees with all other workers on incarnation, generation and tasks.
+func (w *Worker) identity(ctx context.Context) error {
+	want := w.wanted()
 	plan, err := w.plan(1, 1)
 	if err != nil {
 		return err
@@ -148,10 +155,69 @@ func (w *Worker) topics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.admin.EnsureTopics(ctx, plan.Topics...); err != nil {
+	if err := w.createOutputs(ctx); err != nil {
+		return err
+	}
+	infos, err := w.admin.EnsureTopics(ctx, plan.Topics...)
+	if err != nil {
+		return err
+	}
+	if err := w.checkOutputs(infos); err != nil {
 		return err
 	}
 	return w.limits.Load(ctx, append(w.outputs(), w.c.Dead.Topic, w.names.Journal(), w.names.Outbox())...)
+}
+
+// creator is a Kafka sink that wants its missing topics made.
+type creator interface{ CreateTopics() bool }
+
+// mirror is a Kafka sink that keeps the numbers of partitions.
+type mirror interface{ SamePartitions() bool }
+
+func (w *Worker) createOutputs(ctx context.Context) error {
+	var specs []broker.TopicSpec
+	for _, s := range w.c.Sinks {
+		t, ok := s.Sink.(sink.Transactional)
+		if c, yes := s.Sink.(creator); !ok || !yes || !c.CreateTopics() {
+			continue
+		}
+		for _, name := range t.Topics() {
+			specs = append(specs, broker.TopicSpec{Name: name, Kind: broker.KindCreatedOutput, Partitions: mostPartitions(w.sources)})
+		}
+	}
+	if len(specs) == 0 {
+		return nil
+	}
+	_, err := w.admin.EnsureTopics(ctx, specs...)
+	return err
+}
+
+func mostPartitions(sources map[string]broker.TopicInfo) int32 {
+	most := int32(1)
+	for _, s := range sources {
+		most = max(most, s.Partitions)
+	}
+	return most
+}
+
+func (w *Worker) checkOutputs(infos map[string]broker.TopicInfo) error {
+	most := mostPartitions(w.sources)
+	for _, s := range w.c.Sinks {
+		t, ok := s.Sink.(sink.Transactional)
+		if m, yes := s.Sink.(mirror); !ok || !yes || !m.SamePartitions() {
+			continue
+		}
+		for _, name := range t.Topics() {
+			if have := infos[name].Partitions; have < most {
+				return &broker.Problem{
+					Code: broker.CodeTopicPartitions, Place: "sink " + s.Name + ", topic " + name,
+					Cause:  fmt.Sprintf("has %d partitions and is to keep the partition numbers of a source with %d", have, most),
+					Remedy: "add partitions to it, or set partition: by_key",
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (w *Worker) checkSinks(ctx context.Context) error {

@@ -21,7 +21,7 @@ func (r *runner) stage(ctx context.Context) error {
 	if !ok || !r.a.canStage.Load() {
 		return nil
 	}
-	force := len(r.held) >= maxHeldVerdicts
+	force := len(r.held) >= maxHeldVerdicts || r.a.w.seal
 	var cs []sink.Committable
 	err := patiently(ctx, func() (err error) {
 		cs, err = st.Stage(ctx, time.Now(), force)

@@ -21,6 +21,7 @@ type supervisor struct {
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed: finish gracefully
+	within   time.Duration // how long that may wait for sinks; set before stop is closed
 	lostOnce sync.Once
 	lost     chan struct{} // closed: end at once
 
@@ -36,13 +37,17 @@ func newSupervisor(w *Worker, task int32) *supervisor {
 	}
 }
 
-func (s *supervisor) end(graceful bool) {
-	if graceful {
-		s.stopOnce.Do(func() { close(s.stop) })
-		return
-	}
-	s.lostOnce.Do(func() { close(s.lost) })
+// end tells the task to end gracefully: what is open is decided, and sinks get
+// a while to apply and confirm it, so that the next owner has less to do.
+func (s *supervisor) end(within time.Duration) {
+	s.stopOnce.Do(func() {
+		s.within = within
+		close(s.stop)
+	})
 }
+
+// lose ends the task at once.
+func (s *supervisor) lose() { s.lostOnce.Do(func() { close(s.lost) }) }
 
 func (s *supervisor) sourcesAre(now map[string]broker.TopicInfo) {
 	s.mu.Lock()
@@ -153,6 +158,9 @@ func (s *supervisor) attempt() lives {
 
 // prove is the takeover's condition.
 func (s *supervisor) prove(ctx context.Context) error {
+	if s.w.member == nil {
+		return nil // a command that made sure that no worker runs
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.w.c.Epoch.Timeout)
 	defer cancel()
 	if err := s.w.member.Prove(ctx, s.task); err != nil {

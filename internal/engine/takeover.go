@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -154,7 +155,11 @@ func (a *attempt) resolveStart(ctx context.Context) (epoch.Event, error) {
 }
 
 // startOffsets of a task's partitions, from the pipeline's start position.
+// A later generation begins where its reset said.
 func (w *Worker) startOffsets(ctx context.Context, task int32) ([]journal.Source, error) {
+	if w.meta.Starts != nil {
+		return w.storedStarts(ctx, task)
+	}
 	offs, err := w.admin.ResolveStart(ctx, w.c.Source.Start, w.c.Source.Topics...)
 	if err != nil {
 		return nil, Permanent(err)
@@ -171,6 +176,24 @@ func (w *Worker) startOffsets(ctx context.Context, task int32) ([]journal.Source
 				return nil, fmt.Errorf("%w: no start offset for %s-%d", errKafka, t, p)
 			}
 			pos.add(t, infos[t].ID, journal.Partition{Partition: p, Offset: at.Offset, LeaderEpoch: at.Epoch})
+		}
+	}
+	return pos.snapshot(), nil
+}
+
+func (w *Worker) storedStarts(ctx context.Context, task int32) ([]journal.Source, error) {
+	infos, err := w.admin.DescribeTopics(ctx, w.c.Source.Topics...)
+	if err != nil {
+		return nil, err
+	}
+	var pos positions
+	for _, t := range w.c.Source.Topics {
+		for _, p := range owned(task, w.meta.Tasks, infos[t].Partitions) {
+			part := journal.Partition{Partition: p, LeaderEpoch: -1}
+			if at := w.meta.Starts[t]; int(p) < len(at) {
+				part.Offset = at[p]
+			}
+			pos.add(t, infos[t].ID, part)
 		}
 	}
 	return pos.snapshot(), nil
@@ -273,7 +296,7 @@ func (a *attempt) recover(ctx context.Context, act epoch.Recover) (epoch.Event, 
 		}
 	}
 	for _, p := range act.Pending {
-		if a.staging(p.Sink) == nil {
+		if a.staging(p.Sink) == nil && !slices.Contains(a.w.dropped, p.Sink) {
 			return nil, Permanent(fmt.Errorf("the journal lists decided work of sink %s, which the pipeline file does not have: add it again, let it finish, then remove it", p.Sink))
 		}
 	}

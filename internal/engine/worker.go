@@ -27,7 +27,8 @@ type Worker struct {
 	sources map[string]broker.TopicInfo // at the start
 	member  *broker.Member
 	slot    *slot
-	seal    bool // ending a generation: see Seal
+	seal    bool     // ending a generation: see Reset
+	dropped []string // sinks that a reset gives up
 
 	mu     sync.Mutex
 	tasks  map[int32]*supervisor
@@ -106,12 +107,12 @@ func (w *Worker) change(ctx context.Context, a broker.Assignment) {
 		a.Done()
 	case broker.Revoked:
 		go func() {
-			w.halt(a.Tasks, true)
+			w.halt(a.Tasks, func(s *supervisor) { s.end(min(revokeWithin, w.c.StopWithin)) })
 			a.Done()
 		}()
 	case broker.Lost:
 		go func() {
-			w.halt(a.Tasks, false)
+			w.halt(a.Tasks, (*supervisor).lose)
 			a.Done()
 		}()
 	}
@@ -134,8 +135,12 @@ func (w *Worker) start(ctx context.Context, tasks []int32) {
 	}
 }
 
-// halt ends tasks, gracefully or at once, and waits for them.
-func (w *Worker) halt(tasks []int32, graceful bool) {
+// revokeWithin is how long a task that moves to another worker may wait for its
+// sinks: the whole group waits with it.
+const revokeWithin = time.Second
+
+// halt ends tasks and waits for them.
+func (w *Worker) halt(tasks []int32, end func(*supervisor)) {
 	var wait []*supervisor
 	w.mu.Lock()
 	for _, t := range tasks {
@@ -145,7 +150,7 @@ func (w *Worker) halt(tasks []int32, graceful bool) {
 	}
 	w.mu.Unlock()
 	for _, s := range wait {
-		s.end(graceful)
+		end(s)
 	}
 	for _, s := range wait {
 		<-s.done
@@ -183,7 +188,7 @@ func (w *Worker) stop(ctx context.Context) error {
 	}
 	w.mu.Unlock()
 	slices.Sort(all)
-	w.halt(all, true)
+	w.halt(all, func(s *supervisor) { s.end(w.c.StopWithin) })
 	close(drained)
 	err := w.member.Leave(ctx)
 	if err == nil {

@@ -67,8 +67,13 @@ func (s *story) tell(input string) string {
 		case "epoch":
 			n := s.int(f[1])
 			for _, ev := range []Event{
-				Fill{}, Barrier{Sources: s.sources(n)}, Flushed{Epoch: n, Tail: s.tail(n)}, Prepared{Epoch: n},
-				Journaled{Epoch: n}, OffsetsSent{Epoch: n}, Decided{Epoch: n},
+				Fill{},
+				Barrier{Sources: s.sources(n)},
+				Flushed{Epoch: n, Tail: s.tail(n)},
+				Prepared{Epoch: n},
+				Journaled{Epoch: n},
+				OffsetsSent{Epoch: n},
+				Decided{Epoch: n},
 			} {
 				if _, ok := ev.(Prepared); ok && !s.m.cfg.Staging {
 					continue

@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"exactly/internal/broker"
+	"exactly/internal/journal"
+)
+
+// ResetOptions say what the next generation is to be.
+type ResetOptions struct {
+	To        string        // start position; "": where the old generation stopped
+	DropSinks []string      // sinks that are gone from the pipeline, whose lag is given up
+	Wait      time.Duration // for the outboxes to drain; 0: 5 min
+}
+
+// ResetResult tells what a reset did.
+type ResetResult struct {
+	From, Generation int32
+	Tasks            int32
+	Starts           map[string][]int64
+	OldTopics        []string // of the old generation, which nothing reads any more
+}
+
+// Reset ends the pipeline's generation and begins the next one (protocol:
+// "Generations"): it fences both ids of every task, commits a sealed claim to
+// each journal partition, finishes what is pending, drains the outboxes, and
+// only then writes the next generation, with its start offsets, to meta. No
+// worker may run. Called again after a crash it goes on where it stopped.
+func (w *Worker) Reset(ctx context.Context, o ResetOptions) (res ResetResult, err error) {
+	defer func() { err = errors.Join(err, w.close()) }()
+	w.seal = true
+	want, have, err := w.openReset(ctx)
+	if err != nil {
+		return res, err
+	}
+	if err := w.noWorkers(ctx); err != nil {
+		return res, err
+	}
+	if err := w.checkDropped(have, want, o.DropSinks); err != nil {
+		return res, err
+	}
+	w.meta, w.names = have, w.admin.Names(have.Generation)
+	if err := w.limits.Load(ctx, append(w.outputs(), w.c.Dead.Topic, w.names.Journal(), w.names.Outbox())...); err != nil {
+		return res, err
+	}
+	if err := w.checkSinks(ctx); err != nil {
+		return res, err
+	}
+	if err := w.sealAll(ctx, o); err != nil {
+		return res, err
+	}
+	next := want
+	next.Incarnation, next.Generation = have.Incarnation, have.Generation+1
+	if next.Starts, err = w.nextStarts(ctx, o.To); err != nil {
+		return res, err
+	}
+	if next.Tasks == 0 {
+		next.Tasks = defaultTasks(w.sources)
+	}
+	if _, err := w.admin.UpdateMeta(ctx, have, next); err != nil {
+		return res, err
+	}
+	return ResetResult{
+		From: have.Generation, Generation: next.Generation, Tasks: next.Tasks, Starts: next.Starts,
+		OldTopics: []string{w.names.Journal(), w.names.Outbox()},
+	}, nil
+}
+
+// openReset reads what there is and what the file wants.
+func (w *Worker) openReset(ctx context.Context) (want, have broker.Meta, err error) {
+	if err := w.connect(ctx); err != nil {
+		return want, have, err
+	}
+	have, found, err := w.admin.LoadMeta(ctx)
+	if err != nil {
+		return want, have, err
+	}
+	if !found {
+		return want, have, &broker.Problem{
+			Code: broker.CodeMetaUnreadable, Place: "pipeline " + w.c.Pipeline,
+			Cause: "was never started on this cluster", Remedy: "start it; there is nothing to reset",
+		}
+	}
+	return w.wanted(), have, nil
+}
+
+// noWorkers refuses while somebody is in the group: a worker of the old
+// generation that is fenced would only take over again.
+func (w *Worker) noWorkers(ctx context.Context) error {
+	group := w.admin.Names(1).Group()
+	got, err := kadm.NewClient(w.admin.Client()).DescribeGroups(ctx, group)
+	if err != nil {
+		return fmt.Errorf("look for workers in group %s: %w", group, err)
+	}
+	if g := got[group]; len(g.Members) > 0 {
+		var who []string
+		for _, m := range g.Members {
+			who = append(who, m.ClientID+" at "+m.ClientHost)
+		}
+		return &broker.Problem{
+			Code: broker.CodeWorkersRun, Place: "group " + group, Cause: fmt.Sprintf("%d workers are running (%s)", len(who), strings.Join(who, ", ")),
+			Remedy: "stop every worker of the pipeline first; one that was killed leaves the group after kafka.session_timeout",
+		}
+	}
+	return nil
+}
+
+// checkDropped wants a word for sinks that are gone: what they have not applied
+// is given up.
+func (w *Worker) checkDropped(have, want broker.Meta, dropped []string) error {
+	for _, h := range have.Sinks {
+		if slices.ContainsFunc(want.Sinks, func(s broker.MetaSink) bool { return s.Name == h.Name }) || slices.Contains(dropped, h.Name) {
+			continue
+		}
+		return &broker.Problem{
+			Code: broker.CodeMetaConflict, Place: "sink " + h.Name, Cause: "is in the running generation and not in the pipeline file",
+			Remedy: "add it back so that it can finish, or give up what it has not applied with --drop-sink " + h.Name,
+		}
+	}
+	return nil
+}
+
+// sealAll seals and drains every task of the old generation.
+func (w *Worker) sealAll(ctx context.Context, o ResetOptions) error {
+	w.dropped = o.DropSinks
+	w.c.StopWithin = or(o.Wait, 5*time.Minute)
+	for task := range w.meta.Tasks {
+		s := newSupervisor(w, task)
+		s.end(w.c.StopWithin) // nothing is filled: it stops as soon as everything is drained
+		a := newAttempt(s)
+		if err := a.live(ctx); err != nil {
+			return fmt.Errorf("seal task %d: %w", task, err)
+		}
+		for _, r := range a.runners {
+			if a.cursors[r.name].Pos != a.lastTail.Pos {
+				return fmt.Errorf("seal task %d: sink %s did not drain its outbox within %s: it stands at %s of %s; "+
+					"mend the sink and run the command again", task, r.name, w.c.StopWithin, a.cursors[r.name].Pos, a.lastTail.Pos)
+			}
+		}
+		if a.m.Pending() > 0 {
+			return fmt.Errorf("seal task %d: %d decided pieces of work are not committed yet; mend the sink and run the command again", task, a.m.Pending())
+		}
+	}
+	return nil
+}
+
+// nextStarts are where the sealed records stopped, or the given position.
+func (w *Worker) nextStarts(ctx context.Context, to string) (map[string][]int64, error) {
+	infos, err := w.admin.DescribeTopics(ctx, w.c.Source.Topics...)
+	if err != nil {
+		return nil, err
+	}
+	starts := map[string][]int64{}
+	for _, t := range w.c.Source.Topics {
+		starts[t] = make([]int64, infos[t].Partitions)
+	}
+	if to != "" {
+		offs, err := w.admin.ResolveStart(ctx, to, w.c.Source.Topics...)
+		if err != nil {
+			return nil, err
+		}
+		for t, ps := range offs {
+			for p, at := range ps {
+				starts[t][p] = at.Offset
+			}
+		}
+		return starts, nil
+	}
+	for task := range w.meta.Tasks {
+		r, err := w.lastJournal(ctx, task)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range r.Sources {
+			if err := addStarts(starts, s, infos); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return starts, nil
+}
+
+func addStarts(starts map[string][]int64, s journal.Source, infos map[string]broker.TopicInfo) error {
+	t, ok := infos[s.Topic]
+	if !ok {
+		return nil // the topic left the pipeline
+	}
+	if id := broker.SourceOf(t).ID; id != s.ID {
+		return &broker.Problem{
+			Code: broker.CodeTopicRecreated, Place: "source topic " + s.Topic, Cause: "was deleted and made again: the old offsets do not hold",
+			Remedy: "say where to begin: --to earliest, latest or a time",
+		}
+	}
+	for _, p := range s.Partitions {
+		if int(p.Partition) < len(starts[s.Topic]) {
+			starts[s.Topic][p.Partition] = p.Offset
+		}
+	}
+	return nil
+}
+
+func (w *Worker) lastJournal(ctx context.Context, task int32) (*journal.Record, error) {
+	start, end, err := w.log.Ends(ctx, w.names.Journal(), task)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := w.log.LastCommitted(ctx, w.names.Journal(), task, start, end)
+	if err != nil {
+		return nil, err
+	}
+	if rec == nil {
+		return nil, fmt.Errorf("journal %s-%d holds no record after it was sealed", w.names.Journal(), task)
+	}
+	r, err := decodeJournal(rec)
+	if err == nil && !r.Sealed {
+		err = fmt.Errorf("%s-%d@%d: not sealed: a worker was started meanwhile; stop it and run the command again", rec.Topic, rec.Partition, rec.Offset)
+	}
+	return r, err
+}
