@@ -144,7 +144,7 @@ func TestSinkError(t *testing.T) {
 		{"map entry", "partner", "headers.Authorization: no", "sinks.partner.http.headers.Authorization", "no", 41},
 		{"default", "records", "mode.x: no", "sinks.records.sqlite", "mode.x: no", 36},
 		{"no setting", "records", "disk: full", "sinks.records.sqlite", "disk: full", 36},
-		{"unknown sink", "other", "disk: full", "sinks.other", "disk: full", 33},
+		{"unknown sink", "other", "disk: full", "sinks.other", "disk: full", 32},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -123,6 +123,8 @@ func defaultText(s *setting) string {
 		return "**required**"
 	case s.hasDef && s.def != "":
 		return cell("`" + s.def + "`")
+	case s.kind == kindBool:
+		return "`false`"
 	}
 	return ""
 }
