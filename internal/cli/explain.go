@@ -6,14 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
-	"exactly/internal/config"
 )
-
-// codes lists the explanations of every package whose errors carry codes.
-func codes() []config.CodeDoc {
-	return config.Codes()
-}
 
 // newExplain makes `exactly explain`.
 func newExplain(a *app) *cobra.Command {
