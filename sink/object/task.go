@@ -67,8 +67,12 @@ func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
 	return res, nil
 }
 
-// full reports whether enough waits for Stage.
+// full reports whether enough waits for Stage: what it gives has to fit into a
+// journal record. Without a journal there is no limit.
 func (t *task) full() bool {
+	if t.owner.Guarantee == sink.AtLeastOnce {
+		return false
+	}
 	cost := 0
 	for _, g := range t.sealed {
 		cost += g.cost
