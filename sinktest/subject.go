@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"exactly/record"
@@ -19,6 +20,8 @@ type Subject struct {
 	// Variants are settings of the sink that each get the whole suite; Open is
 	// called with one of them. nil: one, "".
 	Variants []string
+	// Only names the scenarios to run. nil: all that fit.
+	Only []string
 	// Serial: targets share something, so that scenarios must not run at once.
 	Serial bool
 	// Rounds of each race. 0: 200.
@@ -173,7 +176,7 @@ func runVariant(t TB, s Subject, variant string) {
 		t.Fatalf("sinktest: the sink claims Features.Rejects, Target.Poison is missing")
 	}
 	for _, sc := range scenarios() {
-		if !sc.fits(s, target, k, f) {
+		if !sc.fits(s, target, k, f) || s.Only != nil && !slices.Contains(s.Only, sc.name) {
 			continue
 		}
 		t.Run(sc.name, func(t TB) {

@@ -28,9 +28,6 @@ func config(path, variant string) sqlite.Config {
 		c.Mode, c.Key = "append", nil
 	case "counted":
 		c.InsertCount = true
-	case "version":
-		c.Version = "value.value"
-		c.Columns = map[string]string{"id": "id", "value": "value.value", "extra": "extra"}
 	}
 	return c
 }
@@ -116,7 +113,7 @@ func read(t sinktest.TB, path string, counted bool) []sinktest.Row {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	sinktest.Run(t, sinktest.Subject{
-		Variants: []string{"upsert", "counted", "append", "version"},
+		Variants: []string{"upsert", "counted", "append"},
 		Open: func(t sinktest.TB, variant string) sinktest.Target {
 			return target(filepath.Join(t.TempDir(), "a b%20?#.db"), variant)
 		},

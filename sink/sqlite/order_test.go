@@ -238,3 +238,23 @@ func TestConfirmedVerdictsGo(t *testing.T) {
 		"0|1|1|constraint", "0|2|0|constraint", "1|1|0|constraint", "1|1|1|constraint",
 	})
 }
+
+// TestTableGone: a table that vanished under a running pipeline is not made
+// again: its rows are missing.
+func TestTableGone(t *testing.T) {
+	t.Parallel()
+	path, db := database(t, "SELECT 1")
+	s := mustNew(t, created(path))
+	task := mustOpen(t, s, owner(), sink.Pos{})
+	through, _ := feed(t, task, sink.Pos{}, at(1, `{"id":1}`))
+	if _, err := db.Exec("DROP TABLE t"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // on the open connection, then on a new one
+		_, err := task.Apply(context.Background(), sink.Batch{Prev: through, Through: sink.Pos{Epoch: 2}, Records: at(2, `{"id":2}`)})
+		if err == nil || sink.Classify(err) != sink.ClassFatal {
+			t.Errorf("got %v, %v; want a fatal error", err, sink.Classify(err))
+		}
+	}
+	same(t, "tables", dump(t, db, "SELECT name FROM sqlite_schema WHERE name = 't'"), nil)
+}

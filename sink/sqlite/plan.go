@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"exactly/sink"
 )
 
 // plan is how records become rows of a table that has been looked at.
@@ -24,8 +26,8 @@ type plan struct {
 	shapes map[string]*shape
 }
 
-// errCreate: the table has to be made first.
-var errCreate = errors.New("the table does not exist yet")
+// errCreate: the table is not there and may be made.
+var errCreate = errors.New("the table does not exist")
 
 // newPlan looks at the table and holds the settings against it.
 func newPlan(ctx context.Context, c *conn, cfg Config, x exprs) (*plan, error) {
@@ -34,7 +36,7 @@ func newPlan(ctx context.Context, c *conn, cfg Config, x exprs) (*plan, error) {
 		if cfg.Create {
 			return nil, errCreate
 		}
-		return nil, fmt.Errorf("table: %s does not exist in %s; create it, or set create: true and schema", cfg.Table, cfg.Path)
+		return nil, sink.Fatal(fmt.Errorf("table: %s does not exist in %s; create it, or set create: true and schema", cfg.Table, cfg.Path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table: %w", err)
@@ -47,7 +49,7 @@ func newPlan(ctx context.Context, c *conn, cfg Config, x exprs) (*plan, error) {
 		p.index[col.name] = i
 	}
 	if err := p.resolve(); err != nil {
-		return nil, err
+		return nil, sink.Fatal(err)
 	}
 	return p, p.try(ctx, c)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"exactly/sink"
 )
 
 // affinity is what SQLite does to values that go into a column
@@ -73,7 +75,7 @@ func (c *conn) inspect(ctx context.Context, table string) (*tableInfo, error) {
 	case kind == "":
 		return nil, errNoTable
 	case kind != "table":
-		return nil, fmt.Errorf("%s is a %s: the sink writes to ordinary tables only", table, kind)
+		return nil, sink.Fatal(fmt.Errorf("%s is a %s: the sink writes to ordinary tables only", table, kind))
 	}
 	info := &tableInfo{}
 	if err := c.inspectColumns(ctx, table, info); err != nil {

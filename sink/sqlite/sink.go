@@ -22,6 +22,8 @@ type Sink struct {
 	c    *conn         // nil: not open
 }
 
+var _ sink.Outbox = (*Sink)(nil)
+
 // New checks the settings. It does not touch the file.
 func New(name string, c Config) (*Sink, error) {
 	c = c.withDefaults()
@@ -121,12 +123,7 @@ func (s *Sink) look(ctx context.Context, c *conn) error {
 		return nil
 	}
 	p, err := newPlan(ctx, c, s.cfg, s.x)
-	switch {
-	case errors.Is(err, errCreate):
-		return err
-	case err != nil && primary(err) == 0:
-		return sink.Fatal(err)
-	case err != nil:
+	if err != nil {
 		return classed(err)
 	}
 	c.plan = p

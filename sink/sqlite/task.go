@@ -114,7 +114,10 @@ type attempt struct {
 }
 
 func (a *attempt) run(ctx context.Context, c *conn) error {
-	if err := a.s.ready(ctx, c); err != nil {
+	switch err := a.s.look(ctx, c); {
+	case errors.Is(err, errCreate): // not made again: its rows are missing
+		return sink.Fatal(fmt.Errorf("table %s: %w; restore it, or reset the pipeline", a.s.cfg.Table, err))
+	case err != nil:
 		return err
 	}
 	err := c.transact(ctx, func() error {
