@@ -63,6 +63,9 @@ func (s *watched) look(ctx context.Context) error {
 	n := len(s.found)
 	err := s.feed.New(ctx, func(id string) { s.found = append(s.found, effect{id: id}) })
 	s.count(func(seen *Seen) { seen.Looks++; seen.Effects += int64(len(s.found) - n) })
+	if s.w.cfg.Blind {
+		s.found = s.found[:0]
+	}
 	if err != nil || len(s.found)+len(s.suspects) == 0 {
 		return err
 	}

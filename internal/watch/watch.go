@@ -38,6 +38,9 @@ type Config struct {
 	Locate func(id string) (Position, bool)
 	Feeds  map[string]Feed // by sink
 
+	// Blind only reads the feeds: there is nothing that could be undecided.
+	Blind bool
+
 	Interval time.Duration // between two looks at a sink; 0: 5 ms
 	Grace    time.Duration // within which an effect must be decided, and failing looks must recover; 0: 30 s
 }

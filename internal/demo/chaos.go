@@ -1,0 +1,355 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"exactly/internal/failpoint"
+	"exactly/sink"
+)
+
+// Kill is one SIGKILL.
+type Kill struct {
+	Number   int     `json:"number"` // from 1
+	Worker   int     `json:"worker"`
+	Random   bool    `json:"random"` // at a random moment; Phase is then the point that was passed last
+	Phase    string  `json:"phase"`
+	Task     int32   `json:"task"`
+	Epoch    int64   `json:"epoch"`
+	Payments int64   `json:"payments"` // that the output topic had shown
+	NextMS   float64 `json:"next_output_ms"`
+	EveryMS  float64 `json:"every_task_ms"` // until every task had new output; 0: the next kill came before
+
+	wait *recovery
+}
+
+// Zombie is the worker that was frozen right before its decision.
+type Zombie struct {
+	Worker      int     `json:"worker"`
+	Task        int32   `json:"task"`
+	Epoch       int64   `json:"epoch"`
+	TakenOverMS float64 `json:"taken_over_ms"` // until every task had new output from others
+	After       string  `json:"after"`         // what it did when it woke
+}
+
+// chaos drives the kills.
+type chaos struct {
+	rng  *rand.Rand
+	g    sink.Guarantee
+	crew *crew
+	kaf  *cluster
+	x    *index
+	prod *producer
+	outs *outputs
+	log  *slog.Logger
+	say  func(Kill)
+
+	plan     []step
+	kills    []Kill
+	zombie   *Zombie
+	problems []string
+}
+
+const (
+	// holdTimeout is how long a point has to be reached.
+	holdTimeout = 3 * time.Second
+	// recoverTimeout is how long to wait for output of every task.
+	recoverTimeout = 15 * time.Second
+	// pacePerKill is about how long one kill and its recovery take.
+	pacePerKill = 350 * time.Millisecond
+)
+
+// run kills by the plan, with the zombie in the middle.
+func (c *chaos) run(ctx context.Context) error {
+	chunk := c.prod.n / int64(len(c.plan)+2)
+	rate := max(float64(chunk)/pacePerKill.Seconds(), trickle)
+	for i, st := range c.plan {
+		// What a step leaves unwritten is written after the last kill; at least
+		// five payments are kept back for each kill to come.
+		c.prod.set(chunk*int64(i+1), c.prod.n-5*int64(len(c.plan)-i), rate)
+		if i == len(c.plan)/2 {
+			if err := c.freeze(ctx); err != nil {
+				return err
+			}
+		}
+		if err := c.replace(ctx); err != nil {
+			return err
+		}
+		next := step{}
+		if i+1 < len(c.plan) {
+			next = c.plan[i+1]
+		}
+		if err := c.step(ctx, st, next); err != nil {
+			return err
+		}
+	}
+	if len(c.plan) == 0 {
+		return c.freeze(ctx)
+	}
+	return nil
+}
+
+// replace starts workers that ended by themselves, which is a problem, but the
+// run goes on to show what became of the data.
+func (c *chaos) replace(ctx context.Context) error {
+	for _, s := range c.crew.slots {
+		if s.alive() {
+			continue
+		}
+		if s.proc != nil && !s.proc.meant {
+			c.problems = append(c.problems, fmt.Sprintf("worker %d ended by itself: %v%s", s.number, s.proc.err, s.tail()))
+		}
+		if err := c.crew.start(ctx, s, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *chaos) step(ctx context.Context, st, next step) error {
+	var k *Kill
+	var s *slot
+	var err error
+	switch st.kind {
+	case random:
+		k, s, err = c.atRandom(ctx)
+	case inEpoch:
+		k, s, err = c.atPoint(ctx, st.point)
+	case takeover:
+		k, s, err = c.atTakeover(ctx, st.point)
+	}
+	if err != nil || k == nil {
+		return err
+	}
+	return c.killed(ctx, s, k, next)
+}
+
+// atRandom waits a moment and picks a worker.
+func (c *chaos) atRandom(ctx context.Context) (*Kill, *slot, error) {
+	if err := pause(ctx, time.Duration(20+c.rng.IntN(200))*time.Millisecond); err != nil {
+		return nil, nil, err
+	}
+	s := c.crew.slots[c.rng.IntN(len(c.crew.slots))]
+	k := &Kill{Random: true, Task: -1}
+	if _, last, err := s.proc.ctl.Hits(ctx); err == nil && last != nil {
+		k.Phase, k.Task, k.Epoch = string(last.Point), last.Task, last.Epoch
+	}
+	return k, s, nil
+}
+
+// atPoint arms a point in one worker after another until one holds there.
+func (c *chaos) atPoint(ctx context.Context, p failpoint.Point) (*Kill, *slot, error) {
+	arm := failpoint.Arm{Point: p, Task: -1, Epoch: -1, Hit: 1, Action: failpoint.Hold}
+	for _, i := range c.rng.Perm(len(c.crew.slots)) {
+		s := c.crew.slots[i]
+		drain(s.proc.ctl)
+		if err := s.proc.ctl.Arm(ctx, arm); err != nil {
+			if errors.Is(err, failpoint.ErrGone) {
+				continue
+			}
+			return nil, nil, err
+		}
+		if r, ok := c.held(ctx, s); ok {
+			return &Kill{Phase: string(r.Point), Task: r.Task, Epoch: r.Epoch}, s, nil
+		}
+		if err := c.disarm(ctx, s); err != nil {
+			return nil, nil, err
+		}
+	}
+	c.log.Warn("phase_not_reached", "phase", p)
+	return nil, nil, ctx.Err()
+}
+
+// atTakeover waits for the worker that was restarted with a point armed.
+func (c *chaos) atTakeover(ctx context.Context, p failpoint.Point) (*Kill, *slot, error) {
+	if len(c.kills) == 0 {
+		return nil, nil, nil
+	}
+	s := c.crew.slots[c.kills[len(c.kills)-1].Worker-1]
+	if !s.alive() {
+		return nil, nil, nil // replaced by the next step
+	}
+	if r, ok := c.held(ctx, s); ok {
+		return &Kill{Phase: string(r.Point), Task: r.Task, Epoch: r.Epoch}, s, nil
+	}
+	c.log.Warn("phase_not_reached", "phase", p)
+	return nil, nil, c.disarm(ctx, s)
+}
+
+func (c *chaos) held(ctx context.Context, s *slot) (failpoint.Report, bool) {
+	t := time.NewTimer(holdTimeout)
+	defer t.Stop()
+	select {
+	case r := <-s.proc.ctl.Held():
+		return r, true
+	case <-s.proc.ctl.Gone():
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return failpoint.Report{}, false
+}
+
+func (c *chaos) disarm(ctx context.Context, s *slot) error {
+	err := s.proc.ctl.Arm(ctx)
+	if err == nil {
+		err = s.proc.ctl.Go()
+	}
+	if errors.Is(err, failpoint.ErrGone) {
+		return nil // it is replaced
+	}
+	return err
+}
+
+func drain(w *failpoint.Worker) {
+	for {
+		select {
+		case <-w.Held():
+		default:
+			return
+		}
+	}
+}
+
+// killed kills the worker, starts it again at once, and waits for output, unless
+// the next kill is to hit the takeover.
+func (c *chaos) killed(ctx context.Context, s *slot, k *Kill, next step) error {
+	k.Number, k.Worker = len(c.kills)+1, s.number
+	k.Payments = c.x.distinct("enriched")
+	at := time.Now()
+	if err := s.kill(); err != nil {
+		return err
+	}
+	arms := ""
+	if next.kind == takeover {
+		arms = failpoint.Arm{Point: next.point, Task: -1, Epoch: -1, Hit: 1, Action: failpoint.Hold}.String()
+	}
+	if err := c.crew.start(ctx, s, arms); err != nil {
+		return err
+	}
+	marks, err := c.kaf.committed(ctx)
+	if err != nil {
+		return err
+	}
+	k.wait = c.outs.after(at, marks)
+	c.kills = append(c.kills, *k)
+	c.say(*k)
+	if next.kind == takeover {
+		return nil
+	}
+	c.recovered(ctx, k.wait)
+	return nil
+}
+
+// recovered waits until every task has had output, or there is nothing left to
+// put out.
+func (c *chaos) recovered(ctx context.Context, w *recovery) bool {
+	limit := time.NewTimer(recoverTimeout)
+	defer limit.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.all:
+			return true
+		case <-limit.C:
+			return false
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			if n := c.x.written(); n >= c.prod.stop() && c.x.distinct("enriched") >= n {
+				return false
+			}
+		}
+	}
+}
+
+// freeze stops a worker right before its decision until another has its tasks,
+// then lets it go on as a zombie.
+func (c *chaos) freeze(ctx context.Context) error {
+	if !canFreeze {
+		c.log.Warn("no_zombie", "why", "this system cannot stop a process")
+		return nil
+	}
+	if err := c.replace(ctx); err != nil {
+		return err
+	}
+	var extra *slot
+	if len(c.crew.slots) == 1 { // somebody has to take over
+		extra = c.crew.add(2)
+	}
+	point := failpoint.EndBefore
+	if c.g == sink.AtLeastOnce {
+		point = failpoint.ApplyBefore
+	}
+	k, s, err := c.atPoint(ctx, point)
+	if err != nil || k == nil {
+		return err
+	}
+	z := &Zombie{Worker: s.number, Task: k.Task, Epoch: k.Epoch}
+	if err := s.proc.ctl.Arm(ctx); err != nil {
+		return fmt.Errorf("disarm worker %d: %w", s.number, err)
+	}
+	at := time.Now()
+	if err := freeze(s.proc.cmd.Process); err != nil {
+		return err
+	}
+	if extra != nil {
+		if err := c.crew.start(ctx, extra, ""); err != nil {
+			return err
+		}
+	}
+	if err := s.proc.ctl.Go(); err != nil { // read when it wakes
+		return err
+	}
+	marks, err := c.kaf.committed(ctx)
+	if err != nil {
+		return err
+	}
+	w := c.outs.after(at, marks)
+	if !c.recovered(ctx, w) {
+		c.problems = append(c.problems, fmt.Sprintf("nobody took over from frozen worker %d within %s", s.number, recoverTimeout))
+	}
+	_, every := c.outs.measured(w)
+	z.TakenOverMS = ms(every)
+	if err := thaw(s.proc.cmd.Process); err != nil {
+		return err
+	}
+	z.After = c.awake(ctx, s)
+	c.zombie = z
+	return ctx.Err()
+}
+
+// awakeTimeout is how long a zombie is watched.
+const awakeTimeout = time.Second
+
+// awake tells what the zombie does. It may end, since somebody else has its
+// tasks.
+func (c *chaos) awake(ctx context.Context, s *slot) string {
+	t := time.NewTimer(awakeTimeout)
+	defer t.Stop()
+	select {
+	case <-s.proc.exited:
+		s.proc.meant = true
+		return fmt.Sprintf("ended itself (%v)", s.proc.err)
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return "was fenced and runs on as a member"
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

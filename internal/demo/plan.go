@@ -1,0 +1,98 @@
+package demo
+
+import (
+	"math/rand/v2"
+
+	"exactly/internal/failpoint"
+	"exactly/sink"
+)
+
+// The phases that the demo's pipeline passes. Points of staging sinks are left
+// out: it has none.
+var (
+	epochPhases = []failpoint.Point{
+		failpoint.Filled, failpoint.FlushDone, failpoint.JournalAfter, failpoint.OffsetsAfter,
+		failpoint.EndBefore, failpoint.EndAfter, failpoint.CommitBefore, failpoint.CommitAfter,
+		failpoint.ApplyBefore, failpoint.ApplyAfter, failpoint.TrimAfter,
+		failpoint.SinkTxnBefore, failpoint.SinkTxnAfter, failpoint.SinkStageAfter,
+	}
+	takeoverPhases = []failpoint.Point{
+		failpoint.FenceA, failpoint.FenceB, failpoint.ClaimBefore, failpoint.ClaimAfter,
+		failpoint.RecoverAfter, failpoint.SweepAfter,
+	}
+)
+
+// controlPhases are those of a run without the protocol.
+var controlPhases = []failpoint.Point{failpoint.Filled, failpoint.FlushDone, failpoint.ApplyBefore, failpoint.ApplyAfter}
+
+// randomKills is how many kills at random moments there are by default, beside
+// one in each phase.
+const randomKills = 4
+
+// kind is how a kill finds its moment.
+type kind int
+
+const (
+	random   kind = iota // at any moment
+	inEpoch              // at a point of an epoch
+	takeover             // at a point of the takeover that follows the kill before
+)
+
+type step struct {
+	kind  kind
+	point failpoint.Point
+}
+
+// makePlan orders the kills. Each takeover follows a kill in an epoch, at whose
+// restart its point is armed. With fewer kills than phases the last phases are
+// missed.
+func makePlan(rng *rand.Rand, g sink.Guarantee, kills int) []step {
+	epochs := append([]failpoint.Point(nil), epochPhases...)
+	takeovers := append([]failpoint.Point(nil), takeoverPhases...)
+	if g == sink.AtLeastOnce {
+		epochs, takeovers = append([]failpoint.Point(nil), controlPhases...), nil
+	}
+	rng.Shuffle(len(epochs), func(i, j int) { epochs[i], epochs[j] = epochs[j], epochs[i] })
+	rng.Shuffle(len(takeovers), func(i, j int) { takeovers[i], takeovers[j] = takeovers[j], takeovers[i] })
+	var groups [][]step
+	for i, p := range epochs {
+		g := []step{{inEpoch, p}}
+		if i < len(takeovers) {
+			g = append(g, step{takeover, takeovers[i]})
+		}
+		groups = append(groups, g)
+	}
+	if kills < 0 {
+		kills = len(epochs) + len(takeovers) + randomKills
+	}
+	for range kills - len(epochs) - len(takeovers) {
+		at := rng.IntN(len(groups) + 1)
+		groups = append(groups[:at:at], append([][]step{{{kind: random}}}, groups[at:]...)...)
+	}
+	var plan []step
+	for _, g := range groups {
+		plan = append(plan, g...)
+	}
+	return plan[:min(kills, len(plan))]
+}
+
+// missed gives the phases of the guarantee that no kill hit.
+func missed(g sink.Guarantee, kills []Kill) []string {
+	hit := map[string]bool{}
+	for _, k := range kills {
+		if !k.Random {
+			hit[k.Phase] = true
+		}
+	}
+	all := append(append([]failpoint.Point(nil), epochPhases...), takeoverPhases...)
+	if g == sink.AtLeastOnce {
+		all = controlPhases
+	}
+	var out []string
+	for _, p := range all {
+		if !hit[string(p)] {
+			out = append(out, string(p))
+		}
+	}
+	return out
+}
