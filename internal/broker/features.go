@@ -35,8 +35,11 @@ func (a *Admin) Features(ctx context.Context) (Features, error) {
 	if f.TransactionVersion, err = a.transactionVersion(ctx); err != nil {
 		return Features{}, err
 	}
-	if len(brokers.Brokers) > 0 {
-		f.MaxTransactionTimeout, err = a.maxTransactionTimeout(ctx, brokers.Brokers[0].NodeID)
+	for _, b := range brokers.Brokers {
+		f.MaxTransactionTimeout, err = a.maxTransactionTimeout(ctx, b.NodeID)
+		if err == nil || ctx.Err() != nil {
+			break // else: one that has just died is listed for a while
+		}
 	}
 	return f, err
 }

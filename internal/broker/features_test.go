@@ -1,6 +1,9 @@
 package broker
 
 import (
+	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -49,6 +52,24 @@ func TestFeatures(t *testing.T) {
 				t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestFeaturesOneDown: a broker that has just died is still listed, and no
+// reason not to start.
+func TestFeaturesOneDown(t *testing.T) {
+	t.Parallel()
+	_, c := fake(t)
+	dial, down := c.Dialer, c.Brokers[0]
+	c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == down {
+			return nil, errors.New("connection refused")
+		}
+		return dial(ctx, network, address)
+	}
+	got, err := newAdmin(t, c).Features(soon(t))
+	if err != nil || got.Brokers != 3 || got.MaxTransactionTimeout != 15*time.Minute {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
