@@ -2,8 +2,8 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,7 +63,7 @@ func TestFeaturesOneDown(t *testing.T) {
 	dial, down := c.Dialer, c.Brokers[0]
 	c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == down {
-			return nil, errors.New("connection refused")
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 		}
 		return dial(ctx, network, address)
 	}
