@@ -63,6 +63,14 @@ func Classify(err error) Class {
 	return ClassTransient
 }
 
+// IsTransient reports whether err was classed with Transient. Unlike Classify it
+// does not take an unclassed error for one: a start may go on although a sink is
+// away, but not although it is wrong.
+func IsTransient(err error) bool {
+	var c *classed
+	return errors.As(err, &c) && c.class == ClassTransient
+}
+
 // Code gives the stable code of a poison error, or "rejected".
 func Code(err error) string {
 	var c *classed

@@ -102,7 +102,9 @@ type Features struct {
 type Sink interface {
 	Features() Features
 	// Check looks at the real system before the start: reachable, allowed, of
-	// the right shape. Its errors name the setting and the remedy.
+	// the right shape. Its errors name the setting and the remedy. One that is
+	// classed Transient (the system is away) does not hold up the start; any
+	// other refuses it.
 	Check(ctx context.Context) error
 	Close() error
 }

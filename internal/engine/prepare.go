@@ -220,10 +220,17 @@ func (w *Worker) checkOutputs(infos map[string]broker.TopicInfo) error {
 	return nil
 }
 
+// checkSinks refuses the start where a sink is wrong. One that is merely away
+// is no reason: the others go on, and it gets its records when it is back.
 func (w *Worker) checkSinks(ctx context.Context) error {
 	var errs []error
 	for _, s := range w.c.Sinks {
-		if err := s.Sink.Check(ctx); err != nil {
+		err := s.Sink.Check(ctx)
+		switch {
+		case err == nil:
+		case sink.IsTransient(err):
+			w.emit(Event{Kind: SinkFailed, Sink: s.Name, Err: err})
+		default:
 			errs = append(errs, fmt.Errorf("sink %s: %w", s.Name, err))
 		}
 	}
