@@ -27,7 +27,7 @@ type Options struct {
 // How long things may take on a slow machine before a test fails.
 const (
 	prepareTimeout = 10 * time.Minute // includes a first install
-	startTimeout   = 2 * time.Minute
+	startTimeout   = 4 * time.Minute
 )
 
 // KafkaCluster is a cluster of real brokers on the loopback interface. Its

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Client returns a client that may do everything, closed at the end of the
@@ -70,35 +71,41 @@ func (c *KafkaCluster) Topic(t testing.TB, prefix string, partitions int32, conf
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	if _, err := adm.CreateTopic(ctx, partitions, -1, conf, name); err != nil {
+	if _, err := kadm.NewClient(cl).CreateTopic(ctx, partitions, -1, conf, name); err != nil {
 		t.Fatalf("create topic %s: %v", name, err)
 	}
-	err = poll(ctx, nil, func(ctx context.Context) error { return led(ctx, adm, name, partitions) })
+	err = poll(ctx, nil, func(ctx context.Context) error { return led(ctx, cl, name, partitions) })
 	if err != nil {
 		t.Fatalf("wait for topic %s: %v", name, err)
 	}
 	return name
 }
 
-// led is nil when every partition has a leader.
-func led(ctx context.Context, adm *kadm.Client, name string, partitions int32) error {
-	topics, err := adm.ListTopics(ctx, name)
+// led is nil when every broker that is up knows a leader of every partition:
+// brokers learn of topics one after the other, and a client may ask any.
+func led(ctx context.Context, cl *kgo.Client, name string, partitions int32) error {
+	brokers, err := kadm.NewClient(cl).ListBrokers(ctx)
 	if err != nil {
 		return err
 	}
-	topic := topics[name]
-	if topic.Err != nil {
-		return topic.Err
-	}
-	n := int32(0)
-	for _, p := range topic.Partitions {
-		if p.Leader >= 0 && p.Err == nil {
-			n++
+	for _, id := range brokers.NodeIDs() {
+		req := kmsg.NewPtrMetadataRequest()
+		req.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
+		resp, err := cl.Broker(int(id)).Request(ctx, req)
+		if err != nil {
+			return fmt.Errorf("ask broker %d: %w", id, err)
 		}
-	}
-	if n != partitions {
-		return fmt.Errorf("%d of %d partitions have a leader", n, partitions)
+		n := int32(0)
+		for _, topic := range resp.(*kmsg.MetadataResponse).Topics {
+			for _, p := range topic.Partitions {
+				if p.Leader >= 0 && p.ErrorCode == 0 {
+					n++
+				}
+			}
+		}
+		if n != partitions {
+			return fmt.Errorf("broker %d knows leaders of %d of %d partitions", id, n, partitions)
+		}
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ func (c *KafkaCluster) Start(ctx context.Context, id int) error {
 		Name: fmt.Sprintf("Kafka node %d", id),
 		Path: "bash",
 		Args: []string{sh, "run", c.dir, fmt.Sprint(id)},
+		Env:  []string{"NICE="}, // not behind the workers that it serves
 		Log:  filepath.Join(c.dir, fmt.Sprintf("n%d", id), "log"),
 	})
 	if err != nil {

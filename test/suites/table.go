@@ -47,8 +47,13 @@ func table() []suite {
 		},
 		{
 			name: "harness", what: "the real brokers themselves", needs: []string{"kafka"},
-			small: 8 * time.Minute, full: 8 * time.Minute,
+			small: 12 * time.Minute, full: 12 * time.Minute,
 			tests: []string{"-tags", "services", "./test/harness"},
+		},
+		{
+			name: "broker", what: "internal/broker on real brokers: topics, rights, login, meta record", needs: []string{"kafka"},
+			small: 8 * time.Minute, full: 8 * time.Minute,
+			tests: []string{"-tags", "services", "./test/broker"},
 		},
 	}
 }
