@@ -63,6 +63,7 @@ type lane struct {
 	prepared  bool
 	built     bool // the journal record was handed out
 	journaled bool
+	sending   bool // the offsets were handed out
 	offsets   bool
 	ending    bool
 

@@ -105,6 +105,12 @@ func (m *Machine) advance() {
 		if !l.built && l.flushed && l.prepared && (!behind || older.journaled) {
 			m.build(l)
 		}
+		// In order: of two commits in one group, brokers keep the one that was
+		// written last to the log, whichever transaction ended last.
+		if l.built && !l.sending && (!behind || older.offsets) {
+			l.sending = true
+			m.do(Offsets{Epoch: n, Sources: l.sources})
+		}
 		// I2: never before the epoch in front was acknowledged as committed.
 		if l.journaled && l.offsets && !l.ending && !behind {
 			l.ending = true
@@ -141,7 +147,6 @@ func (m *Machine) build(l *lane) {
 	v := m.verdicts
 	m.verdicts, m.dirty = nil, false
 	m.do(Journal{Epoch: l.epoch, Record: r, Verdicts: v})
-	m.do(Offsets{Epoch: l.epoch, Sources: l.sources})
 }
 
 // decided: the epoch happened. Only now may anything of it be seen (I1).
