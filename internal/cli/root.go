@@ -28,6 +28,7 @@ type app struct {
 // commands lists every command, in the order of the help.
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
+		newDemo(a),
 		newRun(a),
 		newReset(a),
 		newProduce(a),
