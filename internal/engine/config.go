@@ -148,9 +148,12 @@ func (e Epoch) TransactionTimeout() time.Duration {
 func (e Epoch) checkTimeouts(brokerMax time.Duration) error {
 	t := e.TransactionTimeout()
 	if brokerMax > 0 && t > brokerMax {
-		return fmt.Errorf("the transaction time-out is 2 x (epoch.interval %s + epoch.min_pause %s) + epoch.timeout %s = %s, "+
-			"but the brokers allow %s (transaction.max.timeout.ms): lower epoch.timeout to at most %s, or raise the brokers' limit",
-			e.Interval, e.MinPause, e.Timeout, t, brokerMax, brokerMax-2*(e.Interval+e.MinPause))
+		return &broker.Problem{
+			Code: broker.CodeConfig, Place: "epoch",
+			Cause: fmt.Sprintf("the transaction time-out is 2 x (epoch.interval %s + epoch.min_pause %s) + epoch.timeout %s = %s, "+
+				"but the brokers allow %s (transaction.max.timeout.ms)", e.Interval, e.MinPause, e.Timeout, t, brokerMax),
+			Remedy: fmt.Sprintf("lower epoch.timeout to at most %s, or raise the brokers' limit", brokerMax-2*(e.Interval+e.MinPause)),
+		}
 	}
 	return nil
 }
