@@ -127,7 +127,8 @@ format() { # DATADIR ID
 prepare() { # DATADIR
   local d=$1 id port cport tls pids=() p
   [ -s "$d/nodes" ] || die "$d/nodes is missing: it lists the nodes"
-  [ -s "$d/cluster" ] || head -c16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=\n' >"$d/cluster"
+  # An id that begins with a dash would be taken for an option.
+  [ -s "$d/cluster" ] || head -c16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=\n' | sed 's/^-/A/' >"$d/cluster"
   while read -r id port cport tls; do
     conf "$d" "$id" "$port" "$cport" "$tls"
     format "$d" "$id" & pids+=($!)
