@@ -1,4 +1,3 @@
-// Command exactly runs exactly-once pipelines; see package exactly/internal/cli.
 package main
 
 import (

@@ -41,8 +41,8 @@ type Member struct {
 	topic   string
 	group   string
 	changes chan Assignment
-	ctx     context.Context
-	cancel  context.CancelFunc
+	ended   chan struct{} // closed by Leave: nobody reads changes any more
+	once    sync.Once
 	joins   joinHook
 
 	mu    sync.Mutex
@@ -61,10 +61,9 @@ type MemberConfig struct {
 
 // Join joins the group in the background. Changes tells what it brings.
 func Join(ctx context.Context, admin *Admin, mc MemberConfig) (*Member, error) {
-	ctx, cancel := context.WithCancel(ctx)
 	m := &Member{
 		admin: admin, topic: mc.JournalTopic, group: mc.Group, changes: make(chan Assignment, 16),
-		ctx: ctx, cancel: cancel, owned: map[int32]bool{},
+		ended: make(chan struct{}), owned: map[int32]bool{},
 	}
 	m.joins.asked = make(chan struct{})
 	opts := append(slices.Clip(admin.Options()),
@@ -77,15 +76,17 @@ func Join(ctx context.Context, admin *Admin, mc MemberConfig) (*Member, error) {
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, p map[string][]int32) { m.onGone(Revoked, p[m.topic]) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, p map[string][]int32) { m.onGone(Lost, p[m.topic]) }),
 		kgo.WithHooks(&m.joins),
+		// Also how long a member that was evicted in the middle of a join waits
+		// for an answer that does not come.
+		kgo.RebalanceTimeout(max(10*time.Second, 2*admin.c.SessionTimeout)),
 	)
 	var err error
 	if m.cl, err = kgo.NewClient(opts...); err != nil {
-		cancel()
 		return nil, fmt.Errorf("group member of %s: %w", mc.Group, err)
 	}
 	m.cl.PauseFetchTopics(mc.JournalTopic)
 	if mc.Earlier != "" {
-		go m.evictEarlier(mc.Earlier)
+		go m.evictEarlier(ctx, mc.Earlier)
 	}
 	return m, nil
 }
@@ -121,7 +122,7 @@ func (m *Member) onGone(kind AssignmentKind, tasks []int32) {
 	if m.deliver(Assignment{Tasks: tasks, Kind: kind, Done: func() { once.Do(func() { close(done) }) }}) {
 		select {
 		case <-done:
-		case <-m.ctx.Done():
+		case <-m.ended:
 		}
 	}
 	m.disown(tasks)
@@ -139,7 +140,7 @@ func (m *Member) deliver(a Assignment) bool {
 	select {
 	case m.changes <- a:
 		return true
-	case <-m.ctx.Done():
+	case <-m.ended:
 		return false
 	}
 }
@@ -186,15 +187,15 @@ func (m *Member) Prove(ctx context.Context, task int32) error {
 // evictEarlier removes this worker's own dead member, so that its tasks need
 // not wait for the session to time out. After the new member asked to join:
 // a group that runs empty would wait for its initial rebalance delay.
-func (m *Member) evictEarlier(id string) {
+func (m *Member) evictEarlier(ctx context.Context, id string) {
 	select {
 	case <-m.joins.asked:
 	case <-time.After(time.Second):
-	case <-m.ctx.Done():
+	case <-m.ended:
 		return
 	}
 	// Nothing is lost if this fails but the session time-out.
-	if err := m.admin.Evict(m.ctx, id); err != nil {
+	if err := m.admin.Evict(ctx, id); err != nil {
 		m.admin.c.Log.Warn("evict_failed", "member", id, "err", err)
 	}
 }
@@ -202,8 +203,7 @@ func (m *Member) evictEarlier(id string) {
 // Leave leaves the group, so that others take the tasks over at once.
 func (m *Member) Leave(ctx context.Context) error {
 	defer m.cl.CloseAllowingRebalance()
-	defer m.cancel()
-	m.cancel() // callbacks must not wait for a reader of Changes any more
+	m.once.Do(func() { close(m.ended) }) // callbacks must not wait for a reader of Changes any more
 	if err := m.cl.LeaveGroupContext(ctx); err != nil {
 		return fmt.Errorf("leave group %s: %w", m.group, err)
 	}

@@ -273,7 +273,9 @@ func TestAtLeastOnceDoubles(t *testing.T) {
 	c.Guarantee = sink.AtLeastOnce
 	stop := b.run(c)
 	b.produce(0, 300)
-	b.until("300 rows", func() bool { return len(b.rows("rows")) == 300 && len(b.rows("files")) == 300 && len(b.rows("db")) == 300 })
+	b.until("300 rows", func() bool {
+		return len(b.rows("rows")) == 300 && len(b.rows("files")) == 300 && len(b.rows("db")) == 300
+	})
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"exactly/internal/broker"
 	"exactly/internal/epoch"
+	"exactly/internal/failpoint"
 	"exactly/record"
 	"exactly/sink"
 	"exactly/step"
@@ -142,16 +143,28 @@ func (l *loop) round(ctx context.Context) error {
 	if err := l.gather(ctx); err != nil || l.count == 0 {
 		return err
 	}
+	if err := a.hit(ctx, failpoint.Filled, l.n); err != nil {
+		return err
+	}
 	if err := l.cl.Flush(ctx); err != nil {
 		return err
 	}
 	if e := l.fail.Load(); e != nil {
 		return *e
 	}
+	if err := a.hit(ctx, failpoint.FlushDone, l.n); err != nil {
+		return err
+	}
 	if err := l.applyAll(ctx); err != nil {
 		return err
 	}
+	if err := a.hit(ctx, failpoint.EndBefore, l.n); err != nil {
+		return err
+	}
 	if err := l.commit(ctx); err != nil {
+		return err
+	}
+	if err := a.hit(ctx, failpoint.EndAfter, l.n); err != nil {
 		return err
 	}
 	a.w.emit(Event{Kind: EpochDecided, Task: a.task, Epoch: l.n, N: l.count, Bytes: l.bytes, Duration: time.Since(l.began)})
@@ -266,8 +279,13 @@ func (l *loop) applyAll(ctx context.Context) error {
 	whys := make([][]*letter, len(l.sinks))
 	for i, s := range l.sinks {
 		g.Go(func() (err error) {
-			refused[i], whys[i], err = l.apply(gctx, s)
-			return err
+			if err := l.a.hit(gctx, failpoint.ApplyBefore, l.n); err != nil {
+				return err
+			}
+			if refused[i], whys[i], err = l.apply(gctx, s); err != nil {
+				return err
+			}
+			return l.a.hit(gctx, failpoint.ApplyAfter, l.n)
 		})
 	}
 	if err := g.Wait(); err != nil {
