@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	for name := range variants {
 		names = append(names, name)
 	}
-	sinktest.Run(t, sinktest.Subject{Variants: names, Rounds: 30, Large: 5000, Open: conformanceTarget})
+	sinktest.Run(t, sinktest.Subject{Variants: names, Rounds: 15, Large: 3000, Open: conformanceTarget})
 }
 
 func conformanceTarget(t sinktest.TB, variant string) sinktest.Target {
