@@ -132,15 +132,23 @@ func serviceFaults(w *world) {
 // not be repeated.
 func (w *world) mend(l *lane) {
 	w.t.Helper()
+	w.mendFrom(l, nil, 5)
+}
+
+// mendFrom is mend with a hook and with batches of some size.
+func (w *world) mendFrom(l *lane, h hook, size int) {
+	w.t.Helper()
 	var p *process
 	var err error
-	for range 20 {
+	for range 60 {
+		err = nil
 		if p == nil || !repeats(p) {
-			if p, err = l.start(nil); err != nil {
+			if p, err = l.start(h); err != nil {
 				p = nil
 			}
 		}
-		if p != nil && err == nil {
+		if p != nil {
+			p.size = size
 			err = p.advance()
 		}
 		if err == nil {
@@ -149,9 +157,8 @@ func (w *world) mend(l *lane) {
 		if c := sink.Classify(err); c != sink.ClassTransient {
 			w.t.Fatalf("an error of the service is classed %v, want transient: %v", c, err)
 		}
-		err = nil
 	}
-	w.t.Fatalf("not done after 20 tries")
+	w.t.Fatalf("not done after 60 tries: %v", err)
 }
 
 // serviceDown demands transient errors while the service is away, no verdicts,

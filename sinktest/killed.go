@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,18 +112,22 @@ func (k Killed) verify(t *testing.T, dir string, epochs int, rng *rand.Rand) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var cmds []*exec.Cmd
+		var outs []*bytes.Buffer
 		for _, j := range []string{"journal", "journal-2"} {
 			cmd := childCommand(ctx, t, dir, []string{
 				envEpochs + "=" + strconv.Itoa(epochs), envJournal + "=" + j,
 			})
+			out := &bytes.Buffer{}
+			cmd.Stdout, cmd.Stderr = out, out
+			outs = append(outs, out)
 			if err := cmd.Start(); err != nil {
 				t.Fatalf("start a worker: %v", err)
 			}
 			cmds = append(cmds, cmd)
 		}
-		for _, cmd := range cmds {
+		for i, cmd := range cmds {
 			if err := cmd.Wait(); err != nil {
-				t.Errorf("one of two workers at once: %v", err)
+				t.Errorf("one of two workers at once: %v\n%s", err, outs[i])
 			}
 		}
 	}
@@ -203,7 +208,7 @@ func (k Killed) work(t *testing.T, dir string) {
 	l.zombie = name != "journal" // its decisions count for nothing
 	point, nth, _ := strings.Cut(os.Getenv(envKill), ":")
 	left, _ := strconv.Atoi(nth)
-	p, err := l.start(func(_ context.Context, at failpoint.Point, _ int32, _ int64) error {
+	h := func(_ context.Context, at failpoint.Point, _ int32, _ int64) error {
 		if string(at) != point {
 			return nil
 		}
@@ -211,10 +216,8 @@ func (k Killed) work(t *testing.T, dir string) {
 			die()
 		}
 		return nil
-	})
-	w.must(err, "take over")
-	p.size = 30
-	w.mendWith(p)
+	}
+	w.mendFrom(l, h, 30)
 }
 
 // die ends this process as SIGKILL does.

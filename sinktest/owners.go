@@ -60,21 +60,6 @@ func (p *process) staleCall() func() error {
 	return func() error { return c.Commit(ctx, cs) }
 }
 
-// mendWith advances p through transient errors.
-func (w *world) mendWith(p *process) {
-	w.t.Helper()
-	var err error
-	for range 100 {
-		if err = p.advance(); err == nil {
-			return
-		}
-		if sink.Classify(err) != sink.ClassTransient {
-			break
-		}
-	}
-	w.t.Fatalf("the worker does not get on: %v", err)
-}
-
 // raceOfOwners lets two processes apply the same batch at once.
 func raceOfOwners(w *world) {
 	l := w.lane(baseOwner())

@@ -78,7 +78,11 @@ func (p *process) openTask(ctx context.Context, confirmed sink.Pos) error {
 		return err
 	}
 	p.outbox = task
-	p.stager, _ = task.(sink.OutboxStager)
+	stager, stages := task.(sink.OutboxStager)
+	if claim := p.l.w.kind == kindStager; claim != stages {
+		return sink.Fatal(fmt.Errorf("Features.Stages is %v, but that the task is an OutboxStager is %v", claim, stages))
+	}
+	p.stager = stager
 	if resume.Through.Before(confirmed) {
 		return fmt.Errorf("the task resumes at %s, before the confirmed %s", resume.Through, confirmed)
 	}

@@ -144,13 +144,10 @@ func TestSameIDTwice(t *testing.T) {
 
 // statusOnly makes records differ by status alone, as the test changes it.
 func statusOnly(dst []record.Record, r *record.Record) ([]record.Record, error) {
-	fs, err := fields(r.Value)
-	if err != nil {
-		return dst, err
-	}
+	id, _ := record.Lookup(r.Value, "payment_id")
+	status, _ := record.Lookup(r.Value, "status")
 	out := *r
-	out.Value = (&canon{only: set([]string{"payment_id", "status"})}).object(nil, fs, true)
-	out.Value = []byte(strings.Replace(string(out.Value), ",}", "}", 1))
+	out.Value = fmt.Appendf(nil, `{"payment_id":%s,"status":%s}`, id, status)
 	return append(dst, out), nil
 }
 

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"slices"
 	"strconv"
@@ -14,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"exactly/record"
 )
 
 // hash is the first 16 bytes of a SHA-256: among a billion records the chance
@@ -25,12 +25,16 @@ func sum(b []byte) hash {
 	return hash(s[:16])
 }
 
-// canon brings values into one form, so that equal values are equal bytes.
+// canon brings values into one form, so that equal values are equal bytes. It
+// is used by one goroutine at a time.
 type canon struct {
 	loose bool
 	only  map[string]bool // top-level fields to keep; nil: all
 	skip  map[string]bool // top-level fields to leave out; "*": all
 	times map[string]bool // top-level fields that hold a time
+
+	doc record.Doc
+	top []field
 }
 
 func newCanon(s Shape, skip []string) *canon {
@@ -49,10 +53,13 @@ func set(names []string) map[string]bool {
 	return m
 }
 
+// field is a member of a JSON object; its value is valid JSON as it stands.
 type field struct {
 	name  string
-	value jsontext.Value
+	value []byte
 }
+
+func byName(a, b field) int { return cmp.Compare(a.name, b.name) }
 
 // value appends the form of a record's value. What is no JSON object is taken
 // as it is, and so is nil, which is not the same as empty.
@@ -60,135 +67,137 @@ func (c *canon) value(dst, v []byte) []byte {
 	if v == nil {
 		return append(dst, "tombstone"...)
 	}
-	fs, err := fields(v)
-	if err != nil {
+	if err := c.doc.Reset(v); err != nil {
 		return append(append(dst, "raw:"...), v...)
 	}
-	return c.object(append(dst, "json:"...), fs, true)
-}
-
-// fields reads the members of one JSON object, sorted by name. Names are as
-// decoded; values are kept as they stand.
-func fields(v []byte) ([]field, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowInvalidUTF8(true))
-	if d.PeekKind() != '{' {
-		return nil, fmt.Errorf("not a JSON object")
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	var fs []field
-	for d.PeekKind() != '}' {
-		t, err := d.ReadToken()
-		if err != nil {
-			return nil, err
+	c.top = c.top[:0]
+	for name, value := range c.doc.All() {
+		if !c.skip[name] && !c.skip["*"] && (c.only == nil || c.only[name]) {
+			c.top = append(c.top, field{name, value})
 		}
-		name := t.String()
-		val, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		fs = append(fs, field{name, val.Clone()})
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("more than one JSON value")
-	}
-	slices.SortStableFunc(fs, func(a, b field) int { return cmp.Compare(a.name, b.name) })
-	return fs, nil
-}
-
-func (c *canon) object(dst []byte, fs []field, top bool) []byte {
-	dst = append(dst, '{')
-	for _, f := range fs {
-		if top && (c.skip[f.name] || c.skip["*"] || c.only != nil && !c.only[f.name]) {
+	dst = append(dst, "json:"...)
+	slices.SortFunc(c.top, byName)
+	for _, f := range c.top {
+		if c.times[f.name] && isNumber(f.value) {
+			dst = append(name(dst, f.name), "time:"+number(string(f.value))...)
 			continue
 		}
-		if c.loose && f.value.Kind() == 'n' {
-			continue
-		}
-		dst = strconv.AppendQuote(dst, f.name)
-		dst = append(dst, ':')
-		if top && c.times[f.name] && f.value.Kind() == '0' {
-			dst = append(append(dst, "time:"...), number(string(f.value))...)
-		} else {
-			dst = c.any(dst, f.value)
-		}
-		dst = append(dst, ',')
+		dst = c.member(dst, f)
 	}
-	return append(dst, '}')
+	return dst
+}
+
+// member appends name and value, unless they count as absent.
+func (c *canon) member(dst []byte, f field) []byte {
+	if c.loose && f.value[0] == 'n' {
+		return dst
+	}
+	return c.any(name(dst, f.name), f.value)
+}
+
+func name(dst []byte, s string) []byte { return append(text(dst, s), ':') }
+
+// text appends a string with its length, so that no content can look like
+// something else.
+func text(dst []byte, s string) []byte {
+	dst = strconv.AppendInt(append(dst, '"'), int64(len(s)), 10)
+	return append(append(dst, ' '), s...)
 }
 
 // any appends the form of a JSON value.
-func (c *canon) any(dst []byte, v jsontext.Value) []byte {
-	switch v.Kind() {
+func (c *canon) any(dst, v []byte) []byte {
+	switch v[0] {
 	case '{':
-		fs, err := fields(v)
-		if err != nil {
-			return append(dst, v...)
-		}
-		return c.object(dst, fs, false)
+		return c.object(dst, v)
 	case '[':
-		return c.list(dst, v)
+		dst = append(dst, '[')
+		for item := range record.Elements(v) {
+			dst = append(c.any(dst, item), ',')
+		}
+		return append(dst, ']')
 	case '"':
-		s, err := jsontext.AppendUnquote(nil, v)
-		if err != nil {
-			return append(dst, v...)
-		}
-		return c.text(dst, string(s))
-	case '0':
-		if c.loose {
-			return append(dst, number(string(v))...)
-		}
+		return c.text(dst, unquote(v))
 	case 't', 'f':
 		if c.loose {
-			return append(dst, map[jsontext.Kind]byte{'t': '1', 'f': '0'}[v.Kind()])
+			return append(dst, map[byte]byte{'t': '1', 'f': '0'}[v[0]])
+		}
+	case 'n':
+	default:
+		if c.loose {
+			return append(dst, number(string(v))...)
 		}
 	}
 	return append(dst, v...)
 }
 
-func (c *canon) list(dst []byte, v jsontext.Value) []byte {
-	d := jsontext.NewDecoder(bytes.NewBuffer(v))
-	if _, err := d.ReadToken(); err != nil {
-		return append(dst, v...)
+func (c *canon) object(dst, v []byte) []byte {
+	var fs []field
+	for name, value := range record.Members(v) {
+		fs = append(fs, field{name, value})
 	}
-	dst = append(dst, '[')
-	for d.PeekKind() != ']' {
-		item, err := d.ReadValue()
-		if err != nil {
-			return append(dst, v...)
-		}
-		dst = append(c.any(dst, item), ',')
+	slices.SortStableFunc(fs, byName)
+	dst = append(dst, '{')
+	for _, f := range fs {
+		dst = append(c.member(dst, f), ',')
 	}
-	return append(dst, ']')
+	return append(dst, '}')
 }
 
+func unquote(v []byte) string {
+	inner := v[1 : len(v)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner)
+	}
+	s, err := jsontext.AppendUnquote(nil, v)
+	if err != nil {
+		return string(v)
+	}
+	return string(s)
+}
+
+// text appends the form of a string.
 func (c *canon) text(dst []byte, s string) []byte {
-	if c.loose {
-		v := jsontext.Value(s)
-		switch {
-		case s == "":
-		case strings.ContainsRune("-0123456789", rune(s[0])) && v.IsValid():
-			return append(dst, number(s)...)
-		case (s[0] == '{' || s[0] == '[') && v.IsValid():
-			return c.any(dst, v)
-		}
+	if !c.loose || s == "" {
+		return text(dst, s)
+	}
+	switch {
+	case isNumber([]byte(s)):
+		return append(dst, number(s)...)
+	case (s[0] == '{' || s[0] == '[') && jsontext.Value(s).IsValid():
+		return c.any(dst, []byte(strings.TrimSpace(s)))
+	case len(s) >= len("2006-01-02T15:04:05Z") && s[4] == '-' && s[10] == 'T':
 		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-			return append(append(dst, "time:"...), number(strconv.FormatInt(t.UnixMilli(), 10))...)
+			return append(dst, "time:"+strconv.FormatInt(t.UnixMilli(), 10)...)
 		}
 	}
-	return strconv.AppendQuote(dst, s)
+	return text(dst, s)
+}
+
+// isNumber reports whether v is a number as JSON writes it.
+func isNumber(v []byte) bool {
+	if len(v) == 0 || v[0] != '-' && (v[0] < '0' || v[0] > '9') {
+		return false
+	}
+	for _, b := range v {
+		if (b < '0' || b > '9') && b != '.' && b != '-' && b != '+' && b != 'e' && b != 'E' {
+			return false
+		}
+	}
+	return jsontext.Value(v).IsValid()
 }
 
 // number gives the one form of a JSON number: an integer of up to 40 digits
 // exactly, whatever its notation, and anything else as the nearest double,
 // which is what a column of fractions keeps.
 func number(s string) string {
-	if i, ok := new(big.Int).SetString(s, 10); ok && len(s) <= 40 {
-		return i.String()
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return strconv.FormatInt(i, 10)
+	}
+	if len(s) <= 40 {
+		if i, ok := new(big.Int).SetString(s, 10); ok {
+			return i.String()
+		}
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -203,16 +212,15 @@ func number(s string) string {
 // FieldsID makes an identity of the named top-level fields of a JSON value. A
 // field that is not there counts as null.
 func FieldsID(v []byte, names []string) ([]byte, error) {
-	fs, err := fields(v)
-	if err != nil {
+	var doc record.Doc
+	if err := doc.Reset(v); err != nil {
 		return nil, fmt.Errorf("identity from fields %s: %w", strings.Join(names, ", "), err)
 	}
 	c := canon{loose: true}
 	var id []byte
 	for _, name := range names {
-		i, ok := slices.BinarySearchFunc(fs, name, func(f field, n string) int { return cmp.Compare(f.name, n) })
-		if ok {
-			id = c.any(id, fs[i].value)
+		if raw, ok := doc.Get(name); ok {
+			id = c.any(id, raw)
 		}
 		id = append(id, 0)
 	}

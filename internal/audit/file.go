@@ -115,6 +115,15 @@ func (b *binder) identity(s *Sink, expr string) error {
 	if err != nil {
 		return fmt.Errorf("audit.id: %w", err)
 	}
+	if fs := x.Fields(); len(fs) == 1 && fs[0] == strings.TrimSpace(expr) { // just a field
+		s.ID = func(r *record.Record) ([]byte, error) {
+			if raw, ok := record.Lookup(r.Value, fs[0]); ok {
+				return plain(raw), nil
+			}
+			return nil, fmt.Errorf("identity: there is no field %s", fs[0])
+		}
+		return nil
+	}
 	var v cel.Vars
 	s.ID = func(r *record.Record) ([]byte, error) {
 		v.Reset(r)

@@ -83,61 +83,39 @@ func (b *binder) columns(s *Sink, exprs map[string]string) error {
 // tombstoneID reads the key of a tombstone as the SQLite sink documents it: an
 // object or a list of the key columns, or the one column as text.
 func tombstoneID(key []byte, names []string) ([]byte, error) {
+	var doc record.Doc
+	if doc.Reset(key) == nil && !slices.ContainsFunc(names, func(n string) bool { return doc.Find(n) < 0 }) {
+		return FieldsID(key, names)
+	}
+	c := canon{loose: true}
 	k := bytes.TrimSpace(key)
-	v := jsontext.Value(k)
-	if len(k) > 0 && v.IsValid() {
-		switch v.Kind() {
-		case '{':
-			if fs, err := fields(k); err == nil && has(fs, names) {
-				return FieldsID(k, names)
-			}
-		case '[':
-			if id, n := listID(v); n == len(names) {
-				return id, nil
-			}
+	valid := len(k) > 0 && jsontext.Value(k).IsValid()
+	if valid && k[0] == '[' {
+		var id []byte
+		n := 0
+		for item := range record.Elements(k) {
+			id = append(c.any(id, item), 0)
+			n++
+		}
+		if n == len(names) {
+			return id, nil
 		}
 	}
 	if len(names) != 1 {
 		return nil, fmt.Errorf("a tombstone's key does not hold the columns %v", names)
 	}
-	c := canon{loose: true}
-	if len(k) > 0 && v.IsValid() && v.Kind() == '"' {
-		return append(c.any(nil, v), 0), nil
+	if valid && k[0] == '"' {
+		return append(c.any(nil, k), 0), nil
 	}
 	return append(c.text(nil, string(key)), 0), nil
 }
 
-func has(fs []field, names []string) bool {
-	for _, n := range names {
-		if !slices.ContainsFunc(fs, func(f field) bool { return f.name == n }) {
-			return false
-		}
-	}
-	return true
-}
-
-func listID(v jsontext.Value) (id []byte, n int) {
-	d := jsontext.NewDecoder(bytes.NewReader(v))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, 0
-	}
-	c := canon{loose: true}
-	for ; d.PeekKind() != ']'; n++ {
-		item, err := d.ReadValue()
-		if err != nil {
-			return nil, 0
-		}
-		id = append(c.any(id, item), 0)
-	}
-	return id, n
-}
-
-// plain gives the text of a JSON string, and anything else as it is.
+// plain gives the form of an identity that an expression gave as JSON; a string
+// is its text, so that it equals a key of the same text.
 func plain(raw []byte) []byte {
 	if len(raw) > 0 && raw[0] == '"' {
-		if s, err := jsontext.AppendUnquote(nil, raw); err == nil {
-			return s
-		}
+		return []byte(unquote(raw))
 	}
-	return raw
+	c := canon{loose: true}
+	return c.any(nil, raw)
 }

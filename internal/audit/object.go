@@ -31,7 +31,7 @@ func (o *ObjectReader) Read(ctx context.Context, fn func(*Held) error) error {
 			return err
 		}
 		stream := f.Path
-		if f.Ours {
+		if f.Ours && f.Name.Nonce == "" { // with one there is no order among files
 			stream = fmt.Sprintf("%s/%s g%d t%d", path.Dir(f.Path), f.Name.Incarnation, f.Name.Generation, f.Name.Task)
 		}
 		for row, err := range object.ReadFile(ctx, o.URL, f.Path, opts) {

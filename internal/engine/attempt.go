@@ -33,7 +33,6 @@ type attempt struct {
 	over   error // set by the Over action
 
 	// takeover
-	readOffset int64
 
 	// reading
 	chain  step.Chain

@@ -58,7 +58,7 @@ func (a *attempt) fence(ctx context.Context, act epoch.Fence) (epoch.Event, erro
 	if act.Producer == epoch.B {
 		point = failpoint.FenceB
 	}
-	return epoch.Fenced{Producer: act.Producer}, a.hit(ctx, point, 0)
+	return epoch.Fenced(act), a.hit(ctx, point, 0)
 }
 
 func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {

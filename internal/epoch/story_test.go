@@ -46,10 +46,9 @@ func TestStories(t *testing.T) {
 
 // story drives one machine.
 type story struct {
-	t    *testing.T
-	m    *Machine
-	last *journal.Record // the newest record that was handed out
-	out  strings.Builder
+	t   *testing.T
+	m   *Machine
+	out strings.Builder
 }
 
 func (s *story) tell(input string) string {

@@ -110,7 +110,6 @@ type owner struct {
 	applied sink.Pos
 	final   bool
 	dead    bool
-	conf    map[int64]bool
 }
 
 func newOwner(id int, final bool) *owner {
@@ -408,7 +407,7 @@ func (w *world) actEpoch(o *owner, a Action) {
 			o.todo = append(o.todo, a) // the committer asks again
 			return
 		}
-		w.step(o, Committed{Items: a.Items})
+		w.step(o, Committed(a))
 	case Confirm:
 		for pos := range w.verdict {
 			if c := a.Cursors["rows"]; c != nil && !c.Pos.Before(pos) {
