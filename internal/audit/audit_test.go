@@ -182,10 +182,7 @@ func TestTombstones(t *testing.T) {
 			w := newWorld(t, 2)
 			w.produce(t, &kgo.Record{Topic: "raw", Partition: 1, Key: []byte(payments.ID(1))})
 			s := tt.make(t, w, tt.hs)
-			s.ID = func(r *record.Record) ([]byte, error) { // as the tombstone's key
-				id, err := FieldsID(r.Value, []string{"payment_id"})
-				return []byte(strings.Trim(string(id), "\"\x00")), err
-			}
+			s.TombstoneID = func(k []byte) ([]byte, error) { return tombstoneID(k, []string{"payment_id"}) }
 			if row := w.run(t, s); row.counts() != tt.want {
 				t.Errorf("got %+v, want %+v; %v", row.counts(), tt.want, row.Findings)
 			}

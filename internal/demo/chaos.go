@@ -50,6 +50,7 @@ type chaos struct {
 
 	plan     []step
 	kills    []Kill
+	armed    bool // the worker of the last kill was started with a point armed
 	zombie   *Zombie
 	problems []string
 }
@@ -63,15 +64,29 @@ const (
 	pacePerKill = 350 * time.Millisecond
 )
 
-// run kills by the plan, with the zombie in the middle.
+// run kills by the plan, with the zombie in the middle. Phases that were missed
+// get a second try in place of kills that did not come about.
 func (c *chaos) run(ctx context.Context) error {
-	chunk := c.prod.n / int64(len(c.plan)+2)
+	planned := len(c.plan)
+	if planned == 0 {
+		return c.freeze(ctx)
+	}
+	if err := c.steps(ctx, c.plan, planned); err != nil {
+		return err
+	}
+	plan := again(c.g, c.kills)
+	return c.steps(ctx, plan[:min(len(plan), planned-len(c.kills))], planned)
+}
+
+func (c *chaos) steps(ctx context.Context, plan []step, planned int) error {
+	chunk := c.prod.n / int64(planned+2)
 	rate := max(float64(chunk)/pacePerKill.Seconds(), trickle)
-	for i, st := range c.plan {
+	for i, st := range plan {
 		// What a step leaves unwritten is written after the last kill; at least
 		// five payments are kept back for each kill to come.
-		c.prod.set(chunk*int64(i+1), c.prod.n-5*int64(len(c.plan)-i), rate)
-		if i == len(c.plan)/2 {
+		done := int64(len(c.kills))
+		c.prod.set(chunk*(done+1), c.prod.n-5*(int64(planned)-done), rate)
+		if c.zombie == nil && i == len(plan)/2 {
 			if err := c.freeze(ctx); err != nil {
 				return err
 			}
@@ -80,15 +95,12 @@ func (c *chaos) run(ctx context.Context) error {
 			return err
 		}
 		next := step{}
-		if i+1 < len(c.plan) {
-			next = c.plan[i+1]
+		if i+1 < len(plan) {
+			next = plan[i+1]
 		}
 		if err := c.step(ctx, st, next); err != nil {
 			return err
 		}
-	}
-	if len(c.plan) == 0 {
-		return c.freeze(ctx)
 	}
 	return nil
 }
@@ -166,9 +178,10 @@ func (c *chaos) atPoint(ctx context.Context, p failpoint.Point) (*Kill, *slot, e
 
 // atTakeover waits for the worker that was restarted with a point armed.
 func (c *chaos) atTakeover(ctx context.Context, p failpoint.Point) (*Kill, *slot, error) {
-	if len(c.kills) == 0 {
-		return nil, nil, nil
+	if len(c.kills) == 0 || !c.armed {
+		return nil, nil, nil // the kill before did not come about
 	}
+	c.armed = false
 	s := c.crew.slots[c.kills[len(c.kills)-1].Worker-1]
 	if !s.alive() {
 		return nil, nil, nil // replaced by the next step
@@ -224,7 +237,7 @@ func (c *chaos) killed(ctx context.Context, s *slot, k *Kill, next step) error {
 		return err
 	}
 	arms := ""
-	if next.kind == takeover {
+	if c.armed = next.kind == takeover; c.armed {
 		arms = failpoint.Arm{Point: next.point, Task: -1, Epoch: -1, Hit: 1, Action: failpoint.Hold}.String()
 	}
 	if err := c.crew.start(ctx, s, arms); err != nil {
@@ -283,7 +296,7 @@ func (c *chaos) freeze(ctx context.Context) error {
 	}
 	point := failpoint.EndBefore
 	if c.g == sink.AtLeastOnce {
-		point = failpoint.ApplyBefore
+		point = failpoint.SinkTxnBefore
 	}
 	k, s, err := c.atPoint(ctx, point)
 	if err != nil || k == nil {

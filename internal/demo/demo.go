@@ -224,11 +224,14 @@ func (r *run) work(ctx context.Context) (*Result, error) {
 		cancel(err)
 		return nil, errors.Join(err, context.Cause(ctx))
 	}
+	r.bars.note("every payment is in every sink; the workers stop")
 	stopped := r.crew.stop()
 	close(stopWatch)
 	if err := <-watched; err != nil {
 		return nil, err
 	}
+	stopReading()
+	r.bars.note("the audit reads the source and all sinks")
 	return r.judge(ctx, stopped)
 }
 

@@ -87,13 +87,16 @@ type lakeFeed struct {
 	next  time.Time // listing is dear: not before this
 }
 
+// lakeEvery is the least time between two listings; they take a tenth of the
+// time at most.
 const lakeEvery = 25 * time.Millisecond
 
 func (f *lakeFeed) New(ctx context.Context, fn func(string)) error {
 	if time.Now().Before(f.next) {
 		return nil
 	}
-	f.next = time.Now().Add(lakeEvery)
+	begin := time.Now()
+	defer func() { f.next = time.Now().Add(max(lakeEvery, 10*time.Since(begin))) }()
 	for file, err := range object.Files(ctx, f.url) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

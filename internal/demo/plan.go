@@ -2,6 +2,7 @@ package demo
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"exactly/internal/failpoint"
 	"exactly/sink"
@@ -22,8 +23,8 @@ var (
 	}
 )
 
-// controlPhases are those of a run without the protocol.
-var controlPhases = []failpoint.Point{failpoint.Filled, failpoint.FlushDone, failpoint.ApplyBefore, failpoint.ApplyAfter}
+// controlPhases are those of a run without the protocol: it has no epochs.
+var controlPhases = []failpoint.Point{failpoint.SinkTxnBefore, failpoint.SinkTxnAfter}
 
 // randomKills is how many kills at random moments there are by default, beside
 // one in each phase.
@@ -62,8 +63,8 @@ func makePlan(rng *rand.Rand, g sink.Guarantee, kills int) []step {
 		}
 		groups = append(groups, g)
 	}
-	if kills < 0 {
-		kills = len(epochs) + len(takeovers) + randomKills
+	if kills < 0 { // the control has as many
+		kills = len(epochPhases) + len(takeoverPhases) + randomKills
 	}
 	for range kills - len(epochs) - len(takeovers) {
 		at := rng.IntN(len(groups) + 1)
@@ -76,8 +77,21 @@ func makePlan(rng *rand.Rand, g sink.Guarantee, kills int) []step {
 	return plan[:min(kills, len(plan))]
 }
 
+// again gives the kills to try once more, of the phases that were missed.
+func again(g sink.Guarantee, kills []Kill) []step {
+	var plan []step
+	for _, p := range missed(g, kills) {
+		if slices.Contains(takeoverPhases, p) {
+			plan = append(plan, step{kind: random}, step{takeover, p})
+		} else {
+			plan = append(plan, step{inEpoch, p})
+		}
+	}
+	return plan
+}
+
 // missed gives the phases of the guarantee that no kill hit.
-func missed(g sink.Guarantee, kills []Kill) []string {
+func missed(g sink.Guarantee, kills []Kill) []failpoint.Point {
 	hit := map[string]bool{}
 	for _, k := range kills {
 		if !k.Random {
@@ -88,10 +102,10 @@ func missed(g sink.Guarantee, kills []Kill) []string {
 	if g == sink.AtLeastOnce {
 		all = controlPhases
 	}
-	var out []string
+	out := []failpoint.Point{}
 	for _, p := range all {
 		if !hit[string(p)] {
-			out = append(out, string(p))
+			out = append(out, p)
 		}
 	}
 	return out

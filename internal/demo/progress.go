@@ -94,6 +94,15 @@ func (p *progress) tell(x *index) {
 	fmt.Fprintf(p.out, "%s of %d; kills %d of %d\n", line, p.total, p.done, p.kills)
 }
 
+// note tells what is going on beside the payments.
+func (p *progress) note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pool == nil {
+		fmt.Fprintln(p.out, text)
+	}
+}
+
 // kill tells of a kill.
 func (p *progress) kill(k Kill) {
 	p.mu.Lock()

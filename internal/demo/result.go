@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"exactly/internal/audit"
+	"exactly/internal/failpoint"
 	"exactly/internal/watch"
 	"exactly/sink"
 )
@@ -26,13 +28,13 @@ type Result struct {
 	Seconds   float64        `json:"seconds"`
 	Dir       string         `json:"dir,omitempty"` // that was kept
 
-	Sinks     []Row          `json:"sinks"`
-	Merchants []Merchant     `json:"merchants"`
-	Kills     []Kill         `json:"kills"`
-	Missed    []string       `json:"missed_phases"` // that no kill hit
-	Zombie    *Zombie        `json:"zombie"`
-	Faults    map[string]int `json:"partner_faults"`
-	Problems  []string       `json:"problems"` // beside what the rows say
+	Sinks     []Row             `json:"sinks"`
+	Merchants []Merchant        `json:"merchants"`
+	Kills     []Kill            `json:"kills"`
+	Missed    []failpoint.Point `json:"missed_phases"` // that no kill hit
+	Zombie    *Zombie           `json:"zombie"`
+	Faults    map[string]int    `json:"partner_faults"`
+	Problems  []string          `json:"problems"` // beside what the rows say
 }
 
 // Row is what became of one sink.
@@ -194,7 +196,7 @@ func (r *Result) kills(b *strings.Builder) {
 		for _, k := range r.Kills {
 			phase := k.Phase
 			if k.Random {
-				phase = "at random, after " + phase
+				phase = "at random, after " + cmp.Or(phase, "its start")
 			}
 			fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", k.Number, k.Worker, k.Task, k.Epoch, k.Payments, millis(k.NextMS), millis(k.EveryMS), phase)
 		}
@@ -207,10 +209,18 @@ func (r *Result) kills(b *strings.Builder) {
 			z.Worker, z.Epoch, z.Task, millis(z.TakenOverMS), z.After)
 	}
 	if len(r.Missed) > 0 {
-		fmt.Fprintf(b, "phases that no kill hit: %s\n", strings.Join(r.Missed, ", "))
+		fmt.Fprintf(b, "phases that no kill hit: %s\n", join(r.Missed))
 	} else if len(r.Kills) > 0 {
 		fmt.Fprintln(b, "every phase was hit by at least one kill")
 	}
+}
+
+func join(ps []failpoint.Point) string {
+	var names []string
+	for _, p := range ps {
+		names = append(names, string(p))
+	}
+	return strings.Join(names, ", ")
 }
 
 func millis(v float64) string {

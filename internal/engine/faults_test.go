@@ -232,6 +232,67 @@ func TestOutboxLimitPauses(t *testing.T) {
 	}
 }
 
+// A stager that stops short until it has staged gets room, and everything.
+func TestStagerStopsShort(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	c := b.config()
+	narrow := &narrowStager{ModelStager: sinktest.NewModelStager(b.srv, sinktest.Options{Table: "files"})}
+	c.Sinks = []engine.Sink{{Name: "files", Sink: narrow}}
+	stop := b.run(c)
+	b.produce(0, 200)
+	b.until("200 rows", func() bool { return len(b.rows("files")) == 200 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	wantEach(t, "files", b.rows("files"), 200)
+	if !narrow.short.Load() {
+		t.Error("it never stopped short")
+	}
+}
+
+// narrowStager takes 7 records between two stages.
+type narrowStager struct {
+	*sinktest.ModelStager
+	short atomic.Bool
+}
+
+func (n *narrowStager) OpenOutbox(ctx context.Context, o sink.Owner, at sink.Pos) (sink.OutboxTask, sink.Resume, error) {
+	task, res, err := n.ModelStager.OpenOutbox(ctx, o, at)
+	if err != nil {
+		return nil, res, err
+	}
+	return &narrowTask{OutboxStager: task.(sink.OutboxStager), n: n}, res, nil
+}
+
+type narrowTask struct {
+	sink.OutboxStager
+	n     *narrowStager
+	taken int
+}
+
+func (t *narrowTask) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
+	room := 7 - t.taken
+	if room == 0 {
+		t.n.short.Store(true)
+		return sink.Result{Through: b.Prev}, nil
+	}
+	if len(b.Records) > room {
+		b.Records = b.Records[:room]
+		b.Through = b.Records[room-1].Pos
+	}
+	t.taken += len(b.Records)
+	return t.OutboxStager.Apply(ctx, b)
+}
+
+func (t *narrowTask) Stage(ctx context.Context, now time.Time, force bool) ([]sink.Committable, error) {
+	cs, err := t.OutboxStager.Stage(ctx, now, force)
+	if len(cs) > 0 {
+		t.taken = 0
+	}
+	return cs, err
+}
+
 // A task that fails for good stops the process with the cause, after as many
 // restarts as the policy allows.
 func TestRestartPolicy(t *testing.T) {

@@ -236,6 +236,9 @@ func (r *runner) apply(ctx context.Context, es []outbox.Entry) error {
 			return sink.Fatal(fmt.Errorf("it says that it stands at %s after a batch from %s to %s", res.Through, b.Prev, b.Through))
 		}
 		if res.Through == b.Prev {
+			if err := r.makeRoom(ctx); err != nil {
+				return err
+			}
 			continue
 		}
 		r.report(ctx, es, res.Through, r.verdicts(es, res.Verdicts))
@@ -246,6 +249,26 @@ func (r *runner) apply(ctx context.Context, es []outbox.Entry) error {
 	}
 	return nil
 }
+
+// makeRoom: a stager that takes nothing more wants to stage first, which may
+// have to wait for decided work to be committed.
+func (r *runner) makeRoom(ctx context.Context) error {
+	if !r.stages {
+		return nil
+	}
+	if err := r.stage(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(makeRoomPause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// makeRoomPause is how soon a stager that took nothing is asked again.
+const makeRoomPause = 5 * time.Millisecond
 
 // settled waits until a decision holds the verdicts of a sink that does not
 // keep them itself. A stager's are decided with its next stage.
