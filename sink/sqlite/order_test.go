@@ -195,7 +195,7 @@ func TestWaitEndsWithContext(t *testing.T) {
 	s := mustNew(t, sqlite.Config{Path: path, Table: "t", Key: []string{"id"}, BusyTimeout: time.Hour})
 	o := owner()
 	task := mustOpen(t, s, o, sink.Pos{})
-	o.Transact.Timeout = 20 * time.Millisecond
+	o.Transact.Timeout = time.Second // also of the open below
 	o.Task = 1
 	bounded := mustOpen(t, s, o, sink.Pos{})
 	db.SetMaxOpenConns(1)
