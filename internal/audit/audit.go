@@ -45,6 +45,10 @@ type Sink struct {
 	// Map gives what the sink makes of a record before it writes it; nil: the
 	// record itself. An error means that the sink refuses it.
 	Map func(dst []record.Record, r *record.Record) ([]record.Record, error)
+	// Routes: Map is asked before any sink gets the record, as Where is of every
+	// sink: its error makes one dead letter, in place of all effects. Else only
+	// this sink goes without.
+	Routes bool
 	// ID identifies a record as Map gives it; nil: its value does. It is applied
 	// to what the source gives, and to what the sink holds if Held.ID is nil.
 	ID func(*record.Record) ([]byte, error)
@@ -67,7 +71,8 @@ type sinkState struct {
 	shape Shape
 	canon *canon
 	table table
-	// Space that is used again for each record.
+	// Of the record at work.
+	keep   bool // it goes to the sink
 	mapped []record.Record
 	buf    []byte
 }
@@ -171,9 +176,10 @@ func (s *sinkState) heldID(h *Held) []byte {
 	return s.expectedID(&h.Record)
 }
 
-// expect takes in a record that the steps gave. Its error is that of an
-// expression, or of Map.
-func (s *sinkState) expect(r *record.Record, part uint16) error {
+// ask is the first of two passes over a record that the steps gave: whether the
+// sink wants it. An error is in place of all effects.
+func (s *sinkState) ask(r *record.Record) (err error) {
+	s.keep = false
 	if r.Tombstone() && !s.shape.Deletes {
 		return nil
 	}
@@ -182,9 +188,21 @@ func (s *sinkState) expect(r *record.Record, part uint16) error {
 			return err
 		}
 	}
-	s.mapped = append(s.mapped[:0], *r)
-	if s.sink.Map != nil {
-		var err error
+	s.keep = true
+	if s.sink.Routes && s.sink.Map != nil {
+		s.mapped, err = s.sink.Map(s.mapped[:0], r)
+	}
+	return err
+}
+
+// expect takes the record in, if the sink wants it. Its error is that of Map.
+func (s *sinkState) expect(r *record.Record, part uint16) (err error) {
+	switch {
+	case !s.keep:
+		return nil
+	case s.sink.Map == nil:
+		s.mapped = append(s.mapped[:0], *r)
+	case !s.sink.Routes:
 		if s.mapped, err = s.sink.Map(s.mapped[:0], r); err != nil {
 			return err
 		}
@@ -199,4 +217,20 @@ func (s *sinkState) expect(r *record.Record, part uint16) error {
 		})
 	}
 	return nil
+}
+
+// refused asks every sink, those first that route, and gives the first that
+// cannot deal with the record.
+func refused(sinks []*sinkState, r *record.Record) (by string, err error) {
+	for _, routes := range []bool{true, false} {
+		for _, s := range sinks {
+			if s.sink.Routes != routes {
+				continue
+			}
+			if err := s.ask(r); err != nil {
+				return s.name, err
+			}
+		}
+	}
+	return "", nil
 }

@@ -227,19 +227,69 @@ func TestAbortedIsNotHeld(t *testing.T) {
 	}
 }
 
+// deadLetter is one of a record of partition 0.
+func deadLetter(offset int64, sink, code string) *kgo.Record {
+	l := deadletter.Letter{Stage: "x", Sink: sink, Code: code, Record: record.Record{
+		Key: []byte("k"), Value: []byte("v"), Source: record.Position{Topic: "raw", Partition: 0, Offset: offset},
+	}}
+	m := l.Messages("dlq", 0, deadletter.Pieces)[0]
+	r := &kgo.Record{Topic: "dlq", Key: m.Key, Value: m.Value}
+	for _, h := range m.Headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	return r
+}
+
+// TestRefusedBeforeAll: a record that cannot be routed, or of which a filter
+// fails, is one dead letter and reaches no sink.
+func TestRefusedBeforeAll(t *testing.T) {
+	t.Parallel()
+	first := func(r *record.Record) bool { return r.Source.Partition == 0 && r.Source.Offset == 0 }
+	for name, harm := range map[string]func(s *Sink){
+		"route": func(s *Sink) {
+			s.Routes = true
+			s.Map = func(dst []record.Record, r *record.Record) ([]record.Record, error) {
+				if first(r) {
+					return dst, errors.New("no key")
+				}
+				return append(dst, *r), nil
+			}
+		},
+		"filter": func(s *Sink) {
+			s.Where = func(r *record.Record) (bool, error) {
+				if first(r) {
+					return false, errors.New("no field")
+				}
+				return true, nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 8)
+			s, other := topicSink(t, w, all(8)[1:]), topicSink(t, w, nil)
+			s.Name, other.Name = "first", "second"
+			harm(&s)
+			w.produce(t, deadLetter(0, "first", "expression"))
+			p := w.plan(other)
+			p.Sinks = append(p.Sinks, s)
+			rep, err := Run(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rep.Sinks {
+				if row.Wrong() > 0 {
+					t.Errorf("%s: %+v, want all right", row.Sink, row)
+				}
+			}
+		})
+	}
+}
+
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
-	letter := func(offset int64, sink string) *kgo.Record {
-		l := deadletter.Letter{Stage: "x", Sink: sink, Code: "not_json", Record: record.Record{
-			Key: []byte("k"), Value: []byte("v"), Source: record.Position{Topic: "raw", Partition: 0, Offset: offset},
-		}}
-		m := l.Messages("dlq", 0, deadletter.Pieces)[0]
-		r := &kgo.Record{Topic: "dlq", Key: m.Key, Value: m.Value}
-		for _, h := range m.Headers {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-		}
-		return r
-	}
+	letter := func(offset int64, sink string) *kgo.Record { return deadLetter(offset, sink, "not_json") }
+	large := func() *kgo.Record { return deadLetter(0, "", deadletter.CodeTooLarge) }
 	// Payments 0 and 4 stand at offsets 0 and 1 of partition 0, then nonsense at 2.
 	for _, tt := range []struct {
 		name    string
@@ -256,6 +306,9 @@ func TestDeadLetters(t *testing.T) {
 		{"refused by the sink", all(8)[1:], []*kgo.Record{letter(2, ""), letter(0, "sink")}, counts{}, 1, counts{}},
 		{"refused by another sink", all(8)[1:], []*kgo.Record{letter(2, ""), letter(0, "other")}, counts{missing: 1}, 0, counts{}},
 		{"refused and held", all(8), []*kgo.Record{letter(2, ""), letter(0, "sink")}, counts{unexpected: 1}, 0, counts{}},
+		{"too large for a topic", all(8)[1:], []*kgo.Record{letter(2, ""), large()}, counts{}, 1, counts{}},
+		{"too large, twice", all(8)[1:], []*kgo.Record{letter(2, ""), large(), large()}, counts{}, 1, counts{duplicate: 1}},
+		{"too large and held", all(8), []*kgo.Record{letter(2, ""), large()}, counts{unexpected: 1}, 0, counts{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

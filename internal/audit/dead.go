@@ -16,7 +16,8 @@ type Dead struct {
 	Topic     string // of the source record
 	Partition int32
 	Offset    int64
-	Sink      string // that refused it; "": a step did, and it reaches no sink
+	Sink      string // that refused it; "": a step or a size did, and it reaches no sink
+	TooLarge  bool   // a topic does not take it
 	Sub       int32  // index among the records that one source record became
 	Piece     int    // of a record that was stored in pieces, from 1; only the first counts
 	Place     string // of the letter itself
@@ -37,12 +38,13 @@ type deadKey struct {
 // deadLetters is what the topic of dead letters holds.
 type deadLetters struct {
 	letters map[deadKey]int64
+	large   map[deadKey]bool // too large for a topic: no sink has them
 	total   int64
 	foreign []Dead // of no source partition
 }
 
 func (p *Plan) readDead(ctx context.Context, src *sourceRead) (*deadLetters, error) {
-	d := &deadLetters{letters: map[deadKey]int64{}}
+	d := &deadLetters{letters: map[deadKey]int64{}, large: map[deadKey]bool{}}
 	if p.Dead == nil {
 		return d, nil
 	}
@@ -56,7 +58,11 @@ func (p *Plan) readDead(ctx context.Context, src *sourceRead) (*deadLetters, err
 			d.foreign = append(d.foreign, l)
 			return nil
 		}
-		d.letters[deadKey{part: part, offset: l.Offset, sub: uint32(l.Sub), sink: l.Sink}]++
+		k := deadKey{part: part, offset: l.Offset, sub: uint32(l.Sub), sink: l.Sink}
+		d.letters[k]++
+		if l.TooLarge {
+			d.large[k] = true
+		}
 		return nil
 	})
 	if err != nil {
@@ -70,11 +76,13 @@ func (d *deadLetters) has(sink string, e *entry) bool {
 	if len(d.letters) == 0 {
 		return false
 	}
-	return d.letters[deadKey{part: e.part, offset: e.offset, sub: e.sub, sink: sink}] > 0
+	k := deadKey{part: e.part, offset: e.offset, sub: e.sub, sink: sink}
+	return d.letters[k] > 0 || d.large[deadKey{part: e.part, offset: e.offset, sub: e.sub}]
 }
 
 // row compares the dead letters with those that the steps must give. A letter
-// of a sink cannot be foretold, so it is taken as it is; twice is a duplicate.
+// of a sink, or of a size, cannot be foretold, so it is taken as it is; twice is
+// a duplicate.
 func (d *deadLetters) row(src *sourceRead, limit int) Row {
 	row := Row{Sink: "dead letters", Kind: "topic", Total: d.total, kinds: map[Kind]int{}}
 	c := comparison{sink: &sinkState{name: row.Sink}, row: &row, limit: limit, parts: src.parts}
@@ -87,7 +95,7 @@ func (d *deadLetters) row(src *sourceRead, limit int) Row {
 	}
 	for k, n := range d.letters {
 		at := c.source(&entry{part: k.part, offset: k.offset})
-		if _, ok := src.dead[k]; !ok && k.sink == "" {
+		if _, ok := src.dead[k]; !ok && k.sink == "" && !d.large[k] {
 			row.Unexpected += n
 			c.find(Finding{Kind: Unexpected, Source: at, Detail: "the steps take this record"})
 			continue
@@ -132,6 +140,7 @@ func (t *TopicDead) ReadDead(ctx context.Context, fn func(Dead) error) error {
 		return fn(Dead{
 			Topic: src.Topic, Partition: src.Partition, Offset: src.Offset,
 			Sink: l.Sink, Sub: l.Record.Sub, Piece: l.Piece, Place: at,
+			TooLarge: l.Sink == "" && l.Code == deadletter.CodeTooLarge,
 		})
 	})
 }

@@ -143,6 +143,7 @@ func (b *binder) kafka(s *Sink, c kafka.Config) error {
 	}
 	reader := &KafkaReader{Kafka: b.opts, Topics: router.Topics()}
 	var ms []sink.Message
+	s.Routes = true
 	s.Map = func(dst []record.Record, r *record.Record) ([]record.Record, error) {
 		var err error
 		if ms, err = router.Route(ms[:0], r); err != nil {

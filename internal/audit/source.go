@@ -61,13 +61,7 @@ func (p *Plan) readSource(ctx context.Context, sinks []*sinkState) (*sourceRead,
 			return fmt.Errorf("steps on %s-%d@%d: %w", r.Topic, r.Partition, r.Offset, err)
 		}
 		for i := range results {
-			for _, s := range sinks {
-				if err := s.expect(&results[i], part); err != nil {
-					// The engine meets the same error and makes a dead letter of it.
-					k := deadKey{part: part, offset: r.Offset, sub: uint32(results[i].Sub), sink: s.name}
-					src.dead[k] = err.Error()
-				}
-			}
+			src.take(sinks, &results[i], part)
 		}
 		return nil
 	})
@@ -79,6 +73,23 @@ func (p *Plan) readSource(ctx context.Context, sinks []*sinkState) (*sourceRead,
 		s.table.seal()
 	}
 	return src, nil
+}
+
+// take hands a result of the steps to the sinks. Where one of them cannot deal
+// with it, the engine meets the same error and makes a dead letter of it.
+func (src *sourceRead) take(sinks []*sinkState, r *record.Record, part uint16) {
+	dead := func(sink string, err error) {
+		src.dead[deadKey{part: part, offset: r.Source.Offset, sub: uint32(r.Sub), sink: sink}] = err.Error()
+	}
+	if by, err := refused(sinks, r); err != nil {
+		dead(by, err)
+		return
+	}
+	for _, s := range sinks {
+		if err := s.expect(r, part); err != nil {
+			dead(s.name, err)
+		}
+	}
 }
 
 // fromKafka gives the record as the pipeline sees it.

@@ -39,6 +39,10 @@ const (
 	Pointer Oversize = "pointer"
 )
 
+// CodeTooLarge: a topic that the record must go to does not take its size. Such
+// a record reaches no sink, though every step takes it.
+const CodeTooLarge = "too_large"
+
 // Letter is one dead letter.
 type Letter struct {
 	Pipeline string

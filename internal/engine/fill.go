@@ -303,7 +303,7 @@ func (a *attempt) tooLarge(rec *kgo.Record) *letter {
 		return nil
 	}
 	return &letter{
-		stage: "topic " + rec.Topic, code: "too_large",
+		stage: "topic " + rec.Topic, code: deadletter.CodeTooLarge,
 		reason: fmt.Sprintf("the record has %d bytes for topic %s, which takes %d (max.message.bytes)", n, rec.Topic, limit),
 	}
 }
