@@ -45,12 +45,14 @@ type chaos struct {
 	x    *index
 	prod *producer
 	outs *outputs
+	db   string // path of the database
 	log  *slog.Logger
 	say  func(Kill)
 
 	plan     []step
 	kills    []Kill
-	armed    bool // the worker of the last kill was started with a point armed
+	frozen   bool  // the zombie had its turn
+	fresh    *slot // the worker that was started last with a point armed; nil: none
 	zombie   *Zombie
 	problems []string
 }
@@ -74,8 +76,7 @@ func (c *chaos) run(ctx context.Context) error {
 	if err := c.steps(ctx, c.plan, planned); err != nil {
 		return err
 	}
-	plan := again(c.g, c.kills)
-	return c.steps(ctx, plan[:min(len(plan), planned-len(c.kills))], planned)
+	return c.steps(ctx, again(c.g, c.kills, planned-len(c.kills)), planned)
 }
 
 func (c *chaos) steps(ctx context.Context, plan []step, planned int) error {
@@ -86,7 +87,9 @@ func (c *chaos) steps(ctx context.Context, plan []step, planned int) error {
 		// five payments are kept back for each kill to come.
 		done := int64(len(c.kills))
 		c.prod.set(chunk*(done+1), c.prod.n-5*(int64(planned)-done), rate)
-		if c.zombie == nil && i == len(plan)/2 {
+		// Not between a kill and the takeover whose point is armed by it.
+		if !c.frozen && i >= len(plan)/2 && st.kind != takeover {
+			c.frozen = true
 			if err := c.freeze(ctx); err != nil {
 				return err
 			}
@@ -127,6 +130,8 @@ func (c *chaos) step(ctx context.Context, st, next step) error {
 	var s *slot
 	var err error
 	switch st.kind {
+	case restart:
+		return c.restart(ctx, next)
 	case random:
 		k, s, err = c.atRandom(ctx)
 	case inEpoch:
@@ -155,11 +160,10 @@ func (c *chaos) atRandom(ctx context.Context) (*Kill, *slot, error) {
 
 // atPoint arms a point in one worker after another until one holds there.
 func (c *chaos) atPoint(ctx context.Context, p failpoint.Point) (*Kill, *slot, error) {
-	arm := failpoint.Arm{Point: p, Task: -1, Epoch: -1, Hit: 1, Action: failpoint.Hold}
 	for _, i := range c.rng.Perm(len(c.crew.slots)) {
 		s := c.crew.slots[i]
 		drain(s.proc.ctl)
-		if err := s.proc.ctl.Arm(ctx, arm); err != nil {
+		if err := s.proc.ctl.Arm(ctx, hold(p)); err != nil {
 			if errors.Is(err, failpoint.ErrGone) {
 				continue
 			}
@@ -178,11 +182,11 @@ func (c *chaos) atPoint(ctx context.Context, p failpoint.Point) (*Kill, *slot, e
 
 // atTakeover waits for the worker that was restarted with a point armed.
 func (c *chaos) atTakeover(ctx context.Context, p failpoint.Point) (*Kill, *slot, error) {
-	if len(c.kills) == 0 || !c.armed {
+	s := c.fresh
+	c.fresh = nil
+	if s == nil {
 		return nil, nil, nil // the kill before did not come about
 	}
-	c.armed = false
-	s := c.crew.slots[c.kills[len(c.kills)-1].Worker-1]
 	if !s.alive() {
 		return nil, nil, nil // replaced by the next step
 	}
@@ -236,11 +240,7 @@ func (c *chaos) killed(ctx context.Context, s *slot, k *Kill, next step) error {
 	if err := s.kill(); err != nil {
 		return err
 	}
-	arms := ""
-	if c.armed = next.kind == takeover; c.armed {
-		arms = failpoint.Arm{Point: next.point, Task: -1, Epoch: -1, Hit: 1, Action: failpoint.Hold}.String()
-	}
-	if err := c.crew.start(ctx, s, arms); err != nil {
+	if err := c.startArmed(ctx, s, next); err != nil {
 		return err
 	}
 	marks, err := c.kaf.committed(ctx)
@@ -255,6 +255,30 @@ func (c *chaos) killed(ctx context.Context, s *slot, k *Kill, next step) error {
 	}
 	c.recovered(ctx, k.wait)
 	return nil
+}
+
+// startArmed starts a worker again, with the point of the next kill armed if
+// that is to hit its takeover.
+func (c *chaos) startArmed(ctx context.Context, s *slot, next step) error {
+	if next.kind != takeover {
+		return c.crew.start(ctx, s, "")
+	}
+	c.fresh = s
+	return c.crew.start(ctx, s, hold(next.point).String())
+}
+
+// hold is a point armed once, for any task and epoch.
+func hold(p failpoint.Point) failpoint.Arm {
+	return failpoint.Arm{Point: p, Task: -1, Epoch: -1, Hit: 1, Action: failpoint.Hold}
+}
+
+// restart stops a worker gracefully and starts it again.
+func (c *chaos) restart(ctx context.Context, next step) error {
+	s := c.crew.slots[c.rng.IntN(len(c.crew.slots))]
+	if err := s.stop(); err != nil {
+		c.problems = append(c.problems, err.Error())
+	}
+	return c.startArmed(ctx, s, next)
 }
 
 // recovered waits until every task has had output, or there is nothing left to
@@ -294,11 +318,7 @@ func (c *chaos) freeze(ctx context.Context) error {
 	if len(c.crew.slots) == 1 { // somebody has to take over
 		extra = c.crew.add(2)
 	}
-	point := failpoint.EndBefore
-	if c.g == sink.AtLeastOnce {
-		point = failpoint.SinkTxnBefore
-	}
-	k, s, err := c.atPoint(ctx, point)
+	k, s, err := c.atPoint(ctx, failpoint.EndBefore)
 	if err != nil || k == nil {
 		return err
 	}
@@ -307,7 +327,7 @@ func (c *chaos) freeze(ctx context.Context) error {
 		return fmt.Errorf("disarm worker %d: %w", s.number, err)
 	}
 	at := time.Now()
-	if err := freeze(s.proc.cmd.Process); err != nil {
+	if err := c.stopUnlocked(ctx, s); err != nil {
 		return err
 	}
 	if extra != nil {
@@ -334,6 +354,26 @@ func (c *chaos) freeze(ctx context.Context) error {
 	z.After = c.awake(ctx, s)
 	c.zombie = z
 	return ctx.Err()
+}
+
+// stopUnlocked stops a worker at a moment at which it has no lock on the
+// database: nobody can take a lock from a process that stands still, so that
+// its successors would wait for it.
+func (c *chaos) stopUnlocked(ctx context.Context, s *slot) error {
+	for {
+		if err := freeze(s.proc.cmd.Process); err != nil {
+			return err
+		}
+		if unlocked(ctx, c.db) {
+			return nil
+		}
+		if err := thaw(s.proc.cmd.Process); err != nil {
+			return err
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // awakeTimeout is how long a zombie is watched.

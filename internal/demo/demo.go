@@ -144,7 +144,7 @@ func (r *run) setUp(ctx context.Context) error {
 	r.prod = &producer{cl: r.kaf.cl, topic: r.kaf.raw, x: r.x, n: r.o.Payments}
 	r.bars = newProgress(r.o.Progress, r.o.Terminal, r.o.Payments)
 	r.chaos = &chaos{
-		rng: rng, g: r.o.Guarantee, crew: r.crew, kaf: r.kaf, x: r.x, prod: r.prod, outs: r.outs, log: r.o.Log,
+		rng: rng, g: r.o.Guarantee, crew: r.crew, kaf: r.kaf, x: r.x, prod: r.prod, outs: r.outs, db: dbPath(r.dir), log: r.o.Log,
 		plan: makePlan(rng, r.o.Guarantee, r.o.Kills), say: r.bars.kill,
 	}
 	r.bars.begin(r.o, r.dir, len(r.chaos.plan))

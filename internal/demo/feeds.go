@@ -32,6 +32,37 @@ func (f noted) New(ctx context.Context, fn func(string)) error {
 	})
 }
 
+// openDB opens the database with a mode of SQLite's URIs.
+func openDB(path, mode string, busy time.Duration) (*sql.DB, error) {
+	u := url.URL{
+		Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
+		RawQuery: fmt.Sprintf("mode=%s&_pragma=busy_timeout(%d)", mode, busy.Milliseconds()),
+	}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
+// unlocked reports whether the database can be written to within a moment.
+func unlocked(ctx context.Context, path string) bool {
+	if _, err := os.Stat(path); err != nil {
+		return true
+	}
+	db, err := openDB(path, "rw", 300*time.Millisecond)
+	if err != nil {
+		return false
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return false
+	}
+	_, err = db.ExecContext(ctx, "ROLLBACK")
+	return err == nil
+}
+
 // tableFeed gives new rows of the table.
 type tableFeed struct {
 	path string
@@ -44,12 +75,10 @@ func (f *tableFeed) New(ctx context.Context, fn func(string)) error {
 		if _, err := os.Stat(f.path); err != nil {
 			return nil // not yet made by a worker
 		}
-		u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(f.path), RawQuery: "mode=ro&_pragma=busy_timeout(1000)"}
-		db, err := sql.Open("sqlite", u.String())
+		db, err := openDB(f.path, "ro", time.Second)
 		if err != nil {
-			return fmt.Errorf("open %s: %w", f.path, err)
+			return err
 		}
-		db.SetMaxOpenConns(1)
 		f.db = db
 	}
 	var there int

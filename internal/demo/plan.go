@@ -23,8 +23,11 @@ var (
 	}
 )
 
-// controlPhases are those of a run without the protocol: it has no epochs.
-var controlPhases = []failpoint.Point{failpoint.SinkTxnBefore, failpoint.SinkTxnAfter}
+// controlPhases are those of a run without the protocol.
+var controlPhases = []failpoint.Point{
+	failpoint.Filled, failpoint.FlushDone, failpoint.EndBefore, failpoint.EndAfter,
+	failpoint.ApplyBefore, failpoint.ApplyAfter, failpoint.SinkTxnBefore, failpoint.SinkTxnAfter,
+}
 
 // randomKills is how many kills at random moments there are by default, beside
 // one in each phase.
@@ -36,7 +39,8 @@ type kind int
 const (
 	random   kind = iota // at any moment
 	inEpoch              // at a point of an epoch
-	takeover             // at a point of the takeover that follows the kill before
+	takeover             // at a point of the takeover that follows the step before
+	restart              // no kill: stopped gracefully and started again
 )
 
 type step struct {
@@ -77,12 +81,15 @@ func makePlan(rng *rand.Rand, g sink.Guarantee, kills int) []step {
 	return plan[:min(kills, len(plan))]
 }
 
-// again gives the kills to try once more, of the phases that were missed.
-func again(g sink.Guarantee, kills []Kill) []step {
+// again gives at most n kills to try once more, of phases that were missed.
+func again(g sink.Guarantee, kills []Kill, n int) []step {
 	var plan []step
 	for _, p := range missed(g, kills) {
+		if n--; n < 0 {
+			break
+		}
 		if slices.Contains(takeoverPhases, p) {
-			plan = append(plan, step{kind: random}, step{takeover, p})
+			plan = append(plan, step{kind: restart}, step{takeover, p})
 		} else {
 			plan = append(plan, step{inEpoch, p})
 		}
