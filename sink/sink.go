@@ -32,6 +32,10 @@ type Owner struct {
 	Tasks       int32 // how many there are in this generation
 	Attempt     int64 // rises with each ownership of the task
 	Guarantee   Guarantee
+	// Fresh: nothing was ever confirmed for this task of the sink. It begins
+	// where OpenOutbox says, and need not hold a mark; one that it does hold
+	// counts.
+	Fresh bool
 
 	Log        *slog.Logger    // nil: slog.Default
 	Failpoints *failpoint.Set  // nil: none armed

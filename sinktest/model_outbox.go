@@ -50,6 +50,9 @@ func (m *ModelOutbox) OpenOutbox(ctx context.Context, o sink.Owner, confirmed si
 		l := m.srv.ledgers[t.key()]
 		if l == nil {
 			l = &modelLedger{}
+			if o.Fresh {
+				l.through = confirmed
+			}
 			m.srv.ledgers[t.key()] = l
 		}
 		if l.through.Before(confirmed) && !m.srv.defects[AheadAccepted] {

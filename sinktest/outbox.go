@@ -134,6 +134,24 @@ func journalAhead(w *world) {
 	}
 }
 
+// addedLater: a sink that joins a running pipeline begins in the middle of the
+// outbox, without a mark; until something was confirmed it may be opened as
+// fresh again, with a mark.
+func addedLater(w *world) {
+	l := w.lane(baseOwner())
+	l.fresh, l.epoch = true, 7
+	begin := sink.Pos{Epoch: 7, Index: 3}
+	l.j.Confirmed = begin
+	l.feed(numbered("a", 0, 9))
+	p := l.started()
+	_, err := p.apply(l.batch(begin, 4))
+	w.must(err, "apply the first batch of a fresh sink")
+	again := l.started()
+	w.must(again.advance(), "go on")
+	l.fresh = false
+	w.finish()
+}
+
 // callerOwns overwrites what was handed over, as a caller that reuses its
 // slice does.
 func callerOwns(w *world) {

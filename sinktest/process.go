@@ -55,6 +55,7 @@ func (l *lane) openWith(h hook, dropAt int) (*process, error) {
 	l.j.Attempt++
 	l.persist()
 	o := l.identity.owner(l.j.Attempt)
+	o.Fresh = l.fresh
 	confirmed := l.j.Confirmed
 	l.mu.Unlock()
 	if h != nil {

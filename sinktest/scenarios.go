@@ -30,6 +30,7 @@ func scenarios() []scenario {
 		{"RunWithoutRecords", fromOutbox, withoutRecords},
 		{"Gap", ledger, gap},
 		{"JournalAheadOfLedger", keepsLedger, journalAhead},
+		{"AddedLater", applied, addedLater},
 		{"CallerOwnsBatch", applied, callerOwns},
 		{"AtLeastOnce", applied, atLeastOnce},
 

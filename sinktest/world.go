@@ -104,6 +104,7 @@ type lane struct {
 	log    []item
 	j      journal
 	save   func(journal) // nil: memory is enough
+	fresh  bool          // the sink was added to the pipeline later: see sink.Owner
 	zombie bool          // it tells the sink nothing new about what is confirmed
 }
 

@@ -40,8 +40,11 @@ func newRun(a *app) *cobra.Command {
 // gcLimit is the soft limit of the heap where the environment sets none: above
 // it the collector works harder, so that the peak stays near the byte budgets.
 func gcLimit(f *config.File) int64 {
-	perTask := f.Memory.Fetch + f.Memory.Epoch + f.Memory.Handover
-	return max(128<<20, 64<<20+3*perTask)
+	tasks := int64(f.Tasks)
+	if tasks == 0 {
+		tasks = 4
+	}
+	return 64<<20 + tasks*(f.Memory.Fetch+f.Memory.Epoch+f.Memory.Handover)
 }
 
 func (a *app) run(ctx context.Context, path string, unsafePoints bool) (err error) {

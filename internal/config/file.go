@@ -98,8 +98,8 @@ type Epoch struct {
 	Interval   time.Duration `yaml:"interval" default:"100ms" min:"1ms" max:"10m" why:"no throughput is lost at 100ms against at_least_once; smaller gives lower latency and costs the brokers more" doc:"An epoch ends this long after it began."`
 	MinPause   time.Duration `yaml:"min_pause" default:"0s" max:"10m" why:"epochs follow each other at once" doc:"Least time between the end of one decision and the next barrier."`
 	Timeout    time.Duration `yaml:"timeout" default:"120s" min:"1s" max:"15m" why:"room for a sink that prepares slowly" doc:"An epoch that is not decided this long after its barrier fails the task. The time-out of the Kafka transaction follows from it."`
-	MaxRecords int           `yaml:"max_records" default:"50000" min:"1" max:"10000000" why:"bounds what is replayed after a crash" doc:"An epoch ends with this many source records."`
-	MaxBytes   int64         `yaml:"max_bytes" default:"16MiB" unit:"bytes" min:"1KiB" max:"1GiB" why:"half of memory.epoch, since two epochs are open at once" doc:"An epoch ends with this many bytes of source records."`
+	MaxRecords int           `yaml:"max_records" default:"20000" min:"1" max:"10000000" why:"bounds what is replayed after a crash" doc:"An epoch ends with this many source records."`
+	MaxBytes   int64         `yaml:"max_bytes" default:"8MiB" unit:"bytes" min:"1KiB" max:"1GiB" why:"half of memory.epoch, since two epochs are open at once" doc:"An epoch ends with this many bytes of records, read and written, with what they cost in memory."`
 }
 
 // Restart is the policy for a task that fails.
@@ -149,9 +149,9 @@ type Outbox struct {
 
 // Memory is the budgets of a worker in bytes.
 type Memory struct {
-	Fetch    int64 `yaml:"fetch" default:"16MiB" unit:"bytes" min:"64KiB" max:"16GiB" why:"seconds of reading ahead" doc:"Fetched records that wait to be processed, per task."`
-	Epoch    int64 `yaml:"epoch" default:"32MiB" unit:"bytes" min:"64KiB" max:"16GiB" why:"two epochs of epoch.max_bytes" doc:"Records of open epochs, per task."`
-	Handover int64 `yaml:"handover" default:"16MiB" unit:"bytes" min:"64KiB" max:"16GiB" why:"beyond it sinks read the outbox again" doc:"Decided records that wait for sinks, per task."`
+	Fetch    int64 `yaml:"fetch" default:"8MiB" unit:"bytes" min:"64KiB" max:"16GiB" why:"seconds of reading ahead" doc:"Fetched records that wait to be processed, per task."`
+	Epoch    int64 `yaml:"epoch" default:"16MiB" unit:"bytes" min:"64KiB" max:"16GiB" why:"two epochs of epoch.max_bytes" doc:"Records of open epochs, per task."`
+	Handover int64 `yaml:"handover" default:"8MiB" unit:"bytes" min:"64KiB" max:"16GiB" why:"beyond it sinks read the outbox again" doc:"Decided records that wait for sinks, per task."`
 }
 
 // Worker is about the process.

@@ -50,7 +50,7 @@ type Epoch struct {
 	Interval   time.Duration // 0: 100 ms
 	MinPause   time.Duration // from a decision to the next barrier
 	Timeout    time.Duration // from the barrier to the decision; 0: 120 s
-	MaxRecords int           // 0: 50,000
+	MaxRecords int           // 0: 20,000
 	MaxBytes   int64         // 0: 8 MiB
 }
 
@@ -90,7 +90,7 @@ type Outbox struct {
 
 // Memory holds byte budgets of one task.
 type Memory struct {
-	Fetch    int64 // fetched, not yet processed; 0: 8 MiB
+	Fetch    int64 // fetched and unpacked, not yet processed; 0: 8 MiB
 	Epoch    int64 // produced, not yet acknowledged; 0: 16 MiB
 	Handover int64 // decided, held for sinks that keep up; 0: 8 MiB
 }
@@ -111,7 +111,7 @@ func (c Config) WithDefaults() Config {
 	c.Source.Start = or(c.Source.Start, "earliest")
 	c.Epoch.Interval = or(c.Epoch.Interval, 100*time.Millisecond)
 	c.Epoch.Timeout = or(c.Epoch.Timeout, 120*time.Second)
-	c.Epoch.MaxRecords = or(c.Epoch.MaxRecords, 50_000)
+	c.Epoch.MaxRecords = or(c.Epoch.MaxRecords, 20_000)
 	c.Epoch.MaxBytes = or(c.Epoch.MaxBytes, 8<<20)
 	c.Restart.Max = or(c.Restart.Max, 5)
 	c.Restart.Delay = or(c.Restart.Delay, time.Second)

@@ -185,7 +185,7 @@ func (a *attempt) process(ep *openEpoch, rec *kgo.Record) {
 	r := fromKafka(rec)
 	a.pos.set(rec.Topic, rec.Partition, rec.Offset+1, rec.LeaderEpoch)
 	ep.records++
-	ep.bytes += int64(r.Size())
+	ep.bytes += int64(r.Size() + recordOverhead)
 	outs, err := a.chain.Apply(a.outs.recs[:0], r, ep.info)
 	a.outs.recs = outs[:0]
 	if err != nil {

@@ -209,7 +209,7 @@ func (l *loop) process(rec *kgo.Record) {
 	r := fromKafka(rec)
 	a.pos.set(rec.Topic, rec.Partition, rec.Offset+1, rec.LeaderEpoch)
 	l.count++
-	l.bytes += int64(r.Size())
+	l.bytes += int64(r.Size() + recordOverhead)
 	info := step.Epoch{Number: l.n, Time: l.began.UTC().Truncate(time.Millisecond)}
 	outs, err := a.chain.Apply(a.outs.recs[:0], r, info)
 	a.outs.recs = outs[:0]

@@ -76,6 +76,7 @@ func (a *attempt) openRunners(ctx context.Context, rec *journal.Record) {
 		r.breaker = r.newBreaker()
 		a.runners = append(a.runners, r)
 		owner := a.owner(s.Name)
+		owner.Fresh = c.Fresh
 		a.wg.Go(func() {
 			if err := r.run(ctx, owner); err != nil && ctx.Err() == nil {
 				a.post(ctx, epoch.Failed{Err: fmt.Errorf("sink %s: %w", r.name, err)})

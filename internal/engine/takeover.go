@@ -353,6 +353,10 @@ func (a *attempt) openAll(ctx context.Context, r *journal.Record) {
 	a.addPartitions(ctx)
 }
 
+// unpacked is how much larger a fetch is in memory than on the wire, about:
+// brokers count compressed bytes.
+const unpacked = 4
+
 func (a *attempt) openReader(ctx context.Context) (err error) {
 	var starts []broker.Start
 	for _, s := range a.pos.snapshot() {
@@ -364,7 +368,7 @@ func (a *attempt) openReader(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if a.reader, err = broker.NewReader(a.w.base(), starts, int32(min(a.w.c.Memory.Fetch, 1<<30)), compacted); err != nil {
+	if a.reader, err = broker.NewReader(a.w.base(), starts, int32(min(a.w.c.Memory.Fetch/unpacked, 1<<30)), compacted); err != nil {
 		return err
 	}
 	a.wg.Go(func() { a.read(ctx) })

@@ -126,7 +126,7 @@ func (m *Machine) makeClaim(from *journal.Record) {
 func (m *Machine) addMissingCursors(c *journal.Record) {
 	for _, name := range m.cfg.Outbox {
 		if c.Cursors[name] == nil {
-			c.Cursors[name] = &journal.Cursor{Pos: c.Tail.Pos, Offset: c.Tail.Offset, Bytes: c.Tail.Bytes}
+			c.Cursors[name] = &journal.Cursor{Pos: c.Tail.Pos, Offset: c.Tail.Offset, Bytes: c.Tail.Bytes, Fresh: true}
 		}
 	}
 }

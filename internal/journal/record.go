@@ -64,6 +64,9 @@ type Cursor struct {
 	Pos    sink.Pos `json:"pos"`
 	Offset int64    `json:"offset"` // to read from to find the record behind Pos; a hint, never past it
 	Bytes  int64    `json:"bytes"`  // Tail.Bytes at Pos
+	// Fresh: the sink was added to the pipeline at Pos and has confirmed nothing
+	// yet, so that it need not hold a mark.
+	Fresh bool `json:"fresh,omitzero"`
 }
 
 // Pending is a committable and where its records can be read again.

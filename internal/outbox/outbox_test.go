@@ -57,7 +57,7 @@ func FuzzParse(f *testing.F) {
 
 func TestTailServesInOrderAndForgetsTheOldest(t *testing.T) {
 	t.Parallel()
-	tail := NewTail(1000, sink.Pos{})
+	tail := NewTail(2200, sink.Pos{})
 	prev := sink.Pos{}
 	for epoch := int64(2); epoch <= 10; epoch += 2 { // every other epoch is empty
 		var es []Entry

@@ -19,6 +19,9 @@ type Tail struct {
 	wake  chan struct{}
 }
 
+// entryOverhead is what an entry costs in memory beside its record's bytes.
+const entryOverhead = 200
+
 type run struct {
 	entries []Entry
 	bytes   int64
@@ -39,7 +42,7 @@ func (t *Tail) Append(entries []Entry) {
 	defer t.mu.Unlock()
 	r := run{entries: entries}
 	for i := range entries {
-		r.bytes += int64(entries[i].Size())
+		r.bytes += int64(entries[i].Size() + entryOverhead)
 	}
 	t.runs = append(t.runs, r)
 	t.bytes += r.bytes

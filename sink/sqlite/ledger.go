@@ -90,11 +90,12 @@ func (l *ledger) read(ctx context.Context) (at sink.Pos, found bool, err error) 
 	return at, found, nil
 }
 
-// begin makes the mark of a task that has none, or notes who is at work.
-func (l *ledger) begin(ctx context.Context) error {
+// begin makes the mark of a task that has none, at the place where it begins, or
+// notes who is at work.
+func (l *ledger) begin(ctx context.Context, at sink.Pos) error {
 	_, err := l.c.exec(ctx, "INSERT INTO "+quote(l.table)+
-		` (pipeline, sink, generation, task, incarnation, attempt, epoch, "index") VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0)
-		ON CONFLICT DO UPDATE SET attempt = max(attempt, excluded.attempt)`, l.args(l.o.Incarnation, l.o.Attempt)...)
+		` (pipeline, sink, generation, task, incarnation, attempt, epoch, "index") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+		ON CONFLICT DO UPDATE SET attempt = max(attempt, excluded.attempt)`, l.args(l.o.Incarnation, l.o.Attempt, at.Epoch, at.Index)...)
 	if err != nil {
 		return fmt.Errorf("open the ledger %s: %w", l.table, err)
 	}

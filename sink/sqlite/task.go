@@ -41,13 +41,16 @@ func (t *task) open(ctx context.Context, l *ledger, confirmed sink.Pos) (sink.Re
 		return r, err
 	}
 	at, found, err := l.read(ctx)
+	if !found && t.o.Fresh {
+		at = confirmed // added to a running pipeline: it begins here
+	}
 	switch {
 	case err != nil:
 		return r, err
 	case at.Before(confirmed):
 		return r, t.behind(at, found, confirmed)
 	}
-	if err := l.begin(ctx); err != nil {
+	if err := l.begin(ctx, at); err != nil {
 		return r, err
 	}
 	r.Through = at
