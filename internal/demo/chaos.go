@@ -51,6 +51,7 @@ type chaos struct {
 
 	plan     []step
 	kills    []Kill
+	budget   int64 // payments that feed may still let through
 	frozen   bool  // the zombie had its turn
 	fresh    *slot // the worker that was started last with a point armed; nil: none
 	zombie   *Zombie
@@ -59,7 +60,9 @@ type chaos struct {
 
 const (
 	// holdTimeout is how long a point has to be reached.
-	holdTimeout = 3 * time.Second
+	holdTimeout = 4 * time.Second
+	// mostIdle is how many tenths of a second without work are waited for a hold.
+	mostIdle = 12
 	// recoverTimeout is how long to wait for output of every task.
 	recoverTimeout = 15 * time.Second
 	// pacePerKill is about how long one kill and its recovery take.
@@ -73,20 +76,15 @@ func (c *chaos) run(ctx context.Context) error {
 	if planned == 0 {
 		return c.freeze(ctx)
 	}
-	if err := c.steps(ctx, c.plan, planned); err != nil {
+	if err := c.steps(ctx, c.plan); err != nil {
 		return err
 	}
-	return c.steps(ctx, again(c.g, c.kills, planned-len(c.kills)), planned)
+	return c.steps(ctx, again(c.g, c.kills, planned-len(c.kills)))
 }
 
-func (c *chaos) steps(ctx context.Context, plan []step, planned int) error {
-	chunk := c.prod.n / int64(planned+2)
-	rate := max(float64(chunk)/pacePerKill.Seconds(), trickle)
+func (c *chaos) steps(ctx context.Context, plan []step) error {
 	for i, st := range plan {
-		// What a step leaves unwritten is written after the last kill; at least
-		// five payments are kept back for each kill to come.
-		done := int64(len(c.kills))
-		c.prod.set(chunk*(done+1), c.prod.n-5*(int64(planned)-done), rate)
+		c.ration(len(plan) - i)
 		// Not between a kill and the takeover whose point is armed by it.
 		if !c.frozen && i >= len(plan)/2 && st.kind != takeover {
 			c.frozen = true
@@ -106,6 +104,27 @@ func (c *chaos) steps(ctx context.Context, plan []step, planned int) error {
 		}
 	}
 	return nil
+}
+
+// ration lets the payments of one of the steps ahead through: half of its share
+// at once, the rest when there would be nothing to process.
+func (c *chaos) ration(ahead int) {
+	share := c.prod.left() / int64(ahead+1)
+	c.budget = share - share/2
+	c.prod.grant(share/2, pacePerKill)
+}
+
+// feed lets a few payments through if there is nothing to process, so that what
+// is waited for can come about. It reports whether there is work, or may be.
+func (c *chaos) feed() bool {
+	granted := c.prod.granted()
+	if c.x.written() < granted || c.x.distinct("enriched") < granted {
+		return true
+	}
+	few := min(int64(c.outs.tasks), c.budget)
+	c.budget -= few
+	c.prod.grant(few, 20*time.Millisecond)
+	return few > 0
 }
 
 // replace starts workers that ended by themselves, which is a problem, but the
@@ -158,26 +177,43 @@ func (c *chaos) atRandom(ctx context.Context) (*Kill, *slot, error) {
 	return k, s, nil
 }
 
-// atPoint arms a point in one worker after another until one holds there.
+// atPoint arms a point in a worker that is chosen, and if that does not come to
+// it soon, in all, and gives the one that holds.
 func (c *chaos) atPoint(ctx context.Context, p failpoint.Point) (*Kill, *slot, error) {
-	for _, i := range c.rng.Perm(len(c.crew.slots)) {
-		s := c.crew.slots[i]
+	chosen := c.crew.slots[c.rng.IntN(len(c.crew.slots))]
+	arm := func(s *slot) error {
 		drain(s.proc.ctl)
-		if err := s.proc.ctl.Arm(ctx, hold(p)); err != nil {
-			if errors.Is(err, failpoint.ErrGone) {
-				continue
+		if err := s.proc.ctl.Arm(ctx, hold(p)); err != nil && !errors.Is(err, failpoint.ErrGone) {
+			return err
+		}
+		return nil
+	}
+	if err := arm(chosen); err != nil {
+		return nil, nil, err
+	}
+	s, r := c.held(ctx, holdTimeout/4, chosen)
+	if s == nil {
+		for _, o := range c.crew.slots {
+			if o != chosen && o.alive() {
+				if err := arm(o); err != nil {
+					return nil, nil, err
+				}
 			}
-			return nil, nil, err
 		}
-		if r, ok := c.held(ctx, s); ok {
-			return &Kill{Phase: string(r.Point), Task: r.Task, Epoch: r.Epoch}, s, nil
-		}
-		if err := c.disarm(ctx, s); err != nil {
-			return nil, nil, err
+		s, r = c.held(ctx, holdTimeout, c.crew.slots...)
+	}
+	for _, o := range c.crew.slots {
+		if o != s && o.alive() {
+			if err := c.disarm(ctx, o); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
-	c.log.Warn("phase_not_reached", "phase", p)
-	return nil, nil, ctx.Err()
+	if s == nil {
+		c.log.Warn("phase_not_reached", "phase", p)
+		return nil, nil, ctx.Err()
+	}
+	return &Kill{Phase: string(r.Point), Task: r.Task, Epoch: r.Epoch}, s, nil
 }
 
 // atTakeover waits for the worker that was restarted with a point armed.
@@ -190,24 +226,44 @@ func (c *chaos) atTakeover(ctx context.Context, p failpoint.Point) (*Kill, *slot
 	if !s.alive() {
 		return nil, nil, nil // replaced by the next step
 	}
-	if r, ok := c.held(ctx, s); ok {
+	if held, r := c.held(ctx, holdTimeout, s); held != nil {
 		return &Kill{Phase: string(r.Point), Task: r.Task, Epoch: r.Epoch}, s, nil
 	}
 	c.log.Warn("phase_not_reached", "phase", p)
 	return nil, nil, c.disarm(ctx, s)
 }
 
-func (c *chaos) held(ctx context.Context, s *slot) (failpoint.Report, bool) {
-	t := time.NewTimer(holdTimeout)
+// held waits until one of the workers holds; nil: none did, or there is nothing
+// left that could bring them to it.
+func (c *chaos) held(ctx context.Context, d time.Duration, slots ...*slot) (*slot, failpoint.Report) {
+	t := time.NewTimer(d)
 	defer t.Stop()
-	select {
-	case r := <-s.proc.ctl.Held():
-		return r, true
-	case <-s.proc.ctl.Gone():
-	case <-t.C:
-	case <-ctx.Done():
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	idle := 0 // looks in a row that found no work
+	for n := 1; idle < mostIdle; n++ {
+		for _, s := range slots {
+			select {
+			case r := <-s.proc.ctl.Held():
+				return s, r
+			default:
+			}
+		}
+		select {
+		case <-tick.C:
+			if n%50 != 0 {
+				continue
+			}
+			if idle++; c.feed() {
+				idle = 0
+			}
+		case <-t.C:
+			return nil, failpoint.Report{}
+		case <-ctx.Done():
+			return nil, failpoint.Report{}
+		}
 	}
-	return failpoint.Report{}, false
+	return nil, failpoint.Report{}
 }
 
 func (c *chaos) disarm(ctx context.Context, s *slot) error {
@@ -297,7 +353,7 @@ func (c *chaos) recovered(ctx context.Context, w *recovery) bool {
 		case <-ctx.Done():
 			return false
 		case <-tick.C:
-			if n := c.x.written(); n >= c.prod.stop() && c.x.distinct("enriched") >= n {
+			if !c.feed() {
 				return false
 			}
 		}
@@ -343,7 +399,8 @@ func (c *chaos) freeze(ctx context.Context) error {
 		return err
 	}
 	w := c.outs.after(at, marks)
-	if !c.recovered(ctx, w) {
+	c.budget += min(c.prod.left(), int64(10*c.outs.tasks)) // a zombie without successor shows nothing
+	if !c.recovered(ctx, w) && c.feed() {
 		c.problems = append(c.problems, fmt.Sprintf("nobody took over from frozen worker %d within %s", s.number, recoverTimeout))
 	}
 	_, every := c.outs.measured(w)

@@ -244,12 +244,12 @@ func (r *run) upToRest(ctx context.Context) error {
 		}
 	}
 	warm := r.outs.after(time.Now(), nil)
-	r.prod.set(r.o.Payments/int64(len(r.chaos.plan)+2), r.o.Payments, trickle*4)
+	r.chaos.ration(len(r.chaos.plan) + 1)
 	r.chaos.recovered(ctx, warm)
 	if err := r.chaos.run(ctx); err != nil {
 		return err
 	}
-	r.prod.set(r.o.Payments, r.o.Payments, max(2000, float64(r.o.Payments)/10))
+	r.prod.grant(r.prod.left(), time.Duration(r.o.Payments/10)*time.Millisecond+time.Millisecond)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !r.x.complete() {

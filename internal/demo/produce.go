@@ -14,36 +14,43 @@ import (
 // eventBase is the event time of payment 0; each is a second later.
 var eventBase = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// producer writes the payments while the workers are being killed: quickly up
-// to a limit that follows the kills, then by a trickle, so that there is always
-// something to process.
+// producer writes the payments while the workers are being killed, as many as
+// it is granted, so that there is something to process until the last kill.
 type producer struct {
 	cl    *kgo.Client
 	topic string
 	x     *index
 	n     int64
 
-	mu      sync.Mutex
-	limit   int64   // quickly up to here
-	reserve int64   // the trickle stops here
-	rate    float64 // per second, up to limit
-	err     error
+	mu    sync.Mutex
+	limit int64   // written up to here
+	rate  float64 // per second
+	err   error
 }
 
-// trickle is how many payments per second there are beyond the limit.
-const trickle = 60
+// leastRate is per second.
+const leastRate = 100
 
-func (p *producer) set(limit, reserve int64, rate float64) {
+// grant lets n more payments through, within about d.
+func (p *producer) grant(n int64, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit, p.reserve, p.rate = min(limit, p.n), min(reserve, p.n), rate
+	p.limit = min(p.limit+n, p.n)
+	p.rate = max(leastRate, float64(n)/d.Seconds())
 }
 
-// stop is where the producer waits at the latest.
-func (p *producer) stop() int64 {
+// left is how many payments were not yet granted.
+func (p *producer) left() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.limit, p.reserve)
+	return p.n - p.limit
+}
+
+// granted is how many there were in all.
+func (p *producer) granted() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit
 }
 
 func (p *producer) failed() error {
@@ -65,12 +72,7 @@ func (p *producer) run(ctx context.Context) error {
 			return ctx.Err()
 		case now := <-tick.C:
 			p.mu.Lock()
-			rate := p.rate
-			stop := p.limit
-			if i >= p.limit {
-				rate, stop = trickle, p.reserve
-			}
-			err := p.err
+			rate, stop, err := p.rate, p.limit, p.err
 			p.mu.Unlock()
 			if err != nil {
 				return err
