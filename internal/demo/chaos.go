@@ -210,7 +210,7 @@ func (c *chaos) atPoint(ctx context.Context, p failpoint.Point) (*Kill, *slot, e
 		}
 	}
 	if s == nil {
-		c.log.Warn("phase_not_reached", "phase", p)
+		c.log.Debug("phase_not_reached", "phase", p)
 		return nil, nil, ctx.Err()
 	}
 	return &Kill{Phase: string(r.Point), Task: r.Task, Epoch: r.Epoch}, s, nil
@@ -229,7 +229,7 @@ func (c *chaos) atTakeover(ctx context.Context, p failpoint.Point) (*Kill, *slot
 	if held, r := c.held(ctx, holdTimeout, s); held != nil {
 		return &Kill{Phase: string(r.Point), Task: r.Task, Epoch: r.Epoch}, s, nil
 	}
-	c.log.Warn("phase_not_reached", "phase", p)
+	c.log.Debug("phase_not_reached", "phase", p)
 	return nil, nil, c.disarm(ctx, s)
 }
 

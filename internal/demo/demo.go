@@ -111,7 +111,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	defer cancel()
 	res, err := r.work(limited)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %s: %w", context.Cause(limited), r.lacking(), err)
+		err = fmt.Errorf("%w: %s", context.Cause(limited), r.lacking())
 	}
 	return res, errors.Join(err, r.tearDown(res))
 }
@@ -222,7 +222,7 @@ func (r *run) work(ctx context.Context) (*Result, error) {
 	})
 	if err := r.upToRest(ctx); err != nil {
 		cancel(err)
-		return nil, errors.Join(err, context.Cause(ctx))
+		return nil, context.Cause(ctx) // what came first
 	}
 	r.bars.note("every payment is in every sink; the workers stop")
 	stopped := r.crew.stop()

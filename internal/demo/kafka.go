@@ -54,16 +54,16 @@ func (c *cluster) opts() []kgo.Opt {
 func openCluster(ctx context.Context, brokers []string, run string, partitions int32) (*cluster, error) {
 	c := &cluster{brokers: brokers, session: 6 * time.Second, end: func() {}}
 	c.prefix = "exactly-demo-" + run
-	at := c.prefix + "."
+	c.raw, c.out, c.dlq = c.prefix+".raw", c.prefix+".enriched", c.prefix+".dlq"
 	if len(brokers) == 0 {
 		fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
 		if err != nil {
 			return nil, fmt.Errorf("start the embedded Kafka: %w", err)
 		}
 		c.brokers, c.session, c.end = fake.ListenAddrs(), time.Second, fake.Close
-		c.prefix, at = "exactly", ""
+		c.prefix = "exactly"
+		c.raw, c.out, c.dlq = "payments.raw", "payments.enriched", "payments.dlq"
 	}
-	c.raw, c.out, c.dlq = at+"payments.raw", at+"payments.enriched", at+"payments.dlq"
 	var err error
 	if c.cl, err = kgo.NewClient(c.opts()...); err != nil {
 		c.end()
@@ -115,7 +115,7 @@ func (c *cluster) close(real, keep bool) error {
 	}
 	_, err = c.adm.DeleteTopics(ctx, mine...)
 	_, gerr := c.adm.DeleteGroup(ctx, c.group())
-	if errors.Is(gerr, kerr.GroupIDNotFound) {
+	if errors.Is(gerr, kerr.GroupIDNotFound) || errors.Is(gerr, kerr.CoordinatorNotAvailable) { // there was none
 		gerr = nil
 	}
 	if err := errors.Join(err, gerr); err != nil {

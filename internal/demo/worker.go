@@ -111,6 +111,9 @@ func (c *crew) greet(ctx context.Context, s *slot) error {
 	}()
 	for {
 		w, err := c.parent.Next(ctx)
+		if err != nil && !s.alive() && s.proc.err != nil {
+			err = s.proc.err
+		}
 		if err != nil {
 			return fmt.Errorf("worker %d did not come up: %w%s", s.number, err, s.tail())
 		}

@@ -16,10 +16,11 @@
 //
 // The effect is cleared if the offset passes it while every transaction that
 // was Ongoing then still is: another one, decided before, moved it. It is a
-// violation if the offset passes only when one of them has ended, or never. If a
-// transaction was just being committed then (PrepareCommit), or ended between
-// two looks, the two cases look alike; such effects are counted as undetermined,
-// not as violations.
+// violation if the offset passes only when one of them has ended, although at
+// some look before nothing was being committed and the offset did not pass; or
+// if it never passes. If neither can be told, because a transaction was just
+// being committed or ended between two looks, the effect is counted as
+// undetermined, which is not a violation.
 //
 // So a violation is a proof, and its absence is as good as the polling is
 // frequent. The demo uses it, and the tests on real brokers.

@@ -27,27 +27,35 @@ const (
 
 // suspect is an effect seen at or beyond the committed offset.
 type suspect struct {
-	id     string
-	at     Position
-	first  states // taken after the effect and the offsets
-	behind bool   // the offset had not passed it after first
+	id string
+	at Position
+	// seen are states taken after the effect was seen, when nothing that was
+	// undecided then had been decided yet.
+	seen states
+	// settled: at one moment after the effect was seen, no transaction was being
+	// committed, and afterwards the offset was still behind. So whatever decides
+	// the effect was decided later.
+	settled bool
 }
 
 // judge takes the next look: the committed offset, then the states.
 func (s *suspect) judge(committed int64, now states) verdict {
-	if committed <= s.at.Offset {
-		s.behind = true
-		return open
-	}
 	ended := false
-	for t := range s.first.ongoing {
+	for t := range s.seen.ongoing {
 		ended = ended || !now.ongoing[t]
+	}
+	if committed <= s.at.Offset {
+		s.settled = s.settled || !s.seen.preparing
+		if !ended { // the later the states, the shorter the time that is left to doubt
+			s.seen = now
+		}
+		return open
 	}
 	switch {
 	case !ended: // also if none was Ongoing: it was decided
 		return cleared
-	case s.first.preparing || !s.behind:
-		return undetermined
+	case s.settled:
+		return violation
 	}
-	return violation
+	return undetermined
 }

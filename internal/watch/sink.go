@@ -134,7 +134,7 @@ func (s *watched) accuse(now map[string]states) {
 		case !ok:
 			kept = append(kept, e)
 		case at.Offset >= e.after.of(at):
-			s.suspects = append(s.suspects, &suspect{id: e.id, at: at, first: s.w.task(e.states, at.Partition)})
+			s.suspects = append(s.suspects, &suspect{id: e.id, at: at, seen: s.w.task(e.states, at.Partition)})
 			s.count(func(seen *Seen) { seen.Suspects++ })
 		}
 	}

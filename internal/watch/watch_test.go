@@ -43,10 +43,12 @@ func TestJudge(t *testing.T) {
 		{"aborted, then replayed", states{ongoing: set(b)}, []look{{10, set(), open}, {10, set(next), open}, {11, set(), violation}}},
 		{"too quick to tell", states{ongoing: set(b)}, []look{{11, set(), undetermined}}},
 		{"one was being committed", states{ongoing: set(b), preparing: true}, []look{{10, set(b), open}, {11, set(), undetermined}}},
+		{"one was being committed, then its own", states{ongoing: set(b), preparing: true}, []look{{10, set(b), open}, {10, set(b), open}, {11, set(), violation}}},
+		{"one was being committed, the other goes on for a while", states{ongoing: set(b), preparing: true}, []look{{10, set(b), open}, {11, set(b), cleared}}},
 		{"one was being committed, the other goes on", states{ongoing: set(b), preparing: true}, []look{{11, set(b), cleared}}},
 	}
 	for _, tt := range tests {
-		s := suspect{at: Position{Offset: 10}, first: tt.first}
+		s := suspect{at: Position{Offset: 10}, seen: tt.first}
 		for i, l := range tt.looks {
 			if got := s.judge(l.committed, states{ongoing: l.ongoing}); got != l.want {
 				t.Errorf("%s: look %d: %d, want %d", tt.name, i, got, l.want)
