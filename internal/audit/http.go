@@ -40,7 +40,7 @@ type call struct {
 // Shape: a partner executes every call, or one per key.
 func (r *HTTPReader) Shape(context.Context) (Shape, error) {
 	if r.URL == "" {
-		return Shape{}, errors.New("the address of the partner's listing is not known: set audit.http, or give --listing SINK=URL")
+		return Shape{}, errors.New("the address of the partner's listing is not known: give --listing SINK=URL")
 	}
 	s := Shape{Mode: Every}
 	if r.Once {

@@ -195,9 +195,10 @@ func (r *run) watchConfig() watch.Config {
 
 // work runs workers, kills and all, and audits what came of it.
 func (r *run) work(ctx context.Context) (*Result, error) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var wg sync.WaitGroup
 	background := func(fn func() error) {
 		wg.Go(func() {
 			if err := fn(); err != nil && ctx.Err() == nil {
@@ -208,7 +209,6 @@ func (r *run) work(ctx context.Context) (*Result, error) {
 	stopWatch := make(chan struct{})
 	watched := make(chan error, 1)
 	readCtx, stopReading := context.WithCancel(ctx)
-	defer wg.Wait()
 	defer stopReading()
 	wg.Go(func() { r.outs.run(readCtx) })
 	wg.Go(func() { r.bars.run(readCtx, r.x) })
