@@ -27,10 +27,6 @@ func (c *chaos) freeze(ctx context.Context) error {
 	if err := c.replace(ctx); err != nil {
 		return err
 	}
-	var extra *slot
-	if len(c.crew.slots) == 1 { // somebody has to take over
-		extra = c.crew.add(2)
-	}
 	k, s, err := c.atPoint(ctx, failpoint.EndBefore)
 	if err != nil || k == nil {
 		return err
@@ -43,8 +39,8 @@ func (c *chaos) freeze(ctx context.Context) error {
 	if err := c.stopUnlocked(ctx, s); err != nil {
 		return err
 	}
-	if extra != nil {
-		if err := c.crew.start(ctx, extra, ""); err != nil {
+	if len(c.crew.slots) == 1 { // somebody has to take over
+		if err := c.crew.start(ctx, c.crew.add(2), ""); err != nil {
 			return err
 		}
 	}
