@@ -39,12 +39,14 @@ func newRun(a *app) *cobra.Command {
 
 // gcLimit is the soft limit of the heap where the environment sets none: above
 // it the collector works harder, so that the peak stays near the byte budgets.
+// The budgets are upper bounds that are rarely all used at once, and beside the
+// heap a process has its text, stacks and what SQLite maps.
 func gcLimit(f *config.File) int64 {
 	tasks := int64(f.Tasks)
 	if tasks == 0 {
 		tasks = 4
 	}
-	return 64<<20 + tasks*(f.Memory.Fetch+f.Memory.Epoch+f.Memory.Handover)
+	return 32<<20 + tasks*(f.Memory.Fetch+f.Memory.Epoch+f.Memory.Handover)*3/4
 }
 
 func (a *app) run(ctx context.Context, path string, unsafePoints bool) (err error) {

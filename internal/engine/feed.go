@@ -87,7 +87,7 @@ func (f *feed) advance(pos sink.Pos, offset int64) {
 func (f *feed) fromTopic(ctx context.Context, limit time.Duration) ([]outbox.Entry, error) {
 	if f.lag == nil {
 		start := broker.Start{Topic: f.w.names.Outbox(), Partition: f.task, Offset: f.offset}
-		lag, err := broker.NewReader(f.w.base(), []broker.Start{start}, feedBytes, map[string]bool{start.Topic: true})
+		lag, err := broker.NewReader(f.w.base(), []broker.Start{start}, feedBytes/unpacked, map[string]bool{start.Topic: true})
 		if err != nil {
 			return nil, err
 		}
