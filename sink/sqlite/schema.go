@@ -2,10 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -183,9 +185,41 @@ func (c Config) createTable(versionColumn string) string {
 		if c.InsertCount {
 			own(columnCount, "INTEGER NOT NULL DEFAULT 1")
 		}
-		defs = append(defs, "PRIMARY KEY ("+quoteAll(c.Key)+")")
+		if !c.namesPrimaryKey() {
+			defs = append(defs, "PRIMARY KEY ("+quoteAll(c.Key)+")")
+		}
 	}
 	return "CREATE TABLE IF NOT EXISTS " + quote(c.Table) + " (" + strings.Join(defs, ", ") + ")"
+}
+
+// namesPrimaryKey: a definition in the schema says PRIMARY KEY itself.
+func (c Config) namesPrimaryKey() bool {
+	for _, def := range c.Schema {
+		if primaryKey.MatchString(def) {
+			return true
+		}
+	}
+	return false
+}
+
+var primaryKey = regexp.MustCompile(`(?i)\bprimary\s+key\b`)
+
+// tryCreate lets SQLite judge the schema in a database of its own in memory, so
+// that a definition it does not take is an error of the settings and not of a
+// running pipeline.
+func (c Config) tryCreate() error {
+	if !c.Create {
+		return nil
+	}
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return fmt.Errorf("open a database in memory: %w", err)
+	}
+	version := c.versionColumn(func(name string) bool { _, ok := c.Schema[name]; return ok })
+	if _, err := db.Exec(c.createTable(version)); err != nil {
+		return errors.Join(fmt.Errorf("schema: SQLite does not take it: %w", err), db.Close())
+	}
+	return db.Close()
 }
 
 // keyRank sorts key columns first, in their order.

@@ -30,6 +30,9 @@ func New(name string, c Config) (*Sink, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
+	if err := c.tryCreate(); err != nil {
+		return nil, fmt.Errorf("sink %s: %w", name, err)
+	}
 	x, err := c.compile()
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
