@@ -1,0 +1,207 @@
+//go:build services
+
+package acceptance
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"exactly/internal/services"
+)
+
+// shape is what tests vary of the pipeline. The zero value is the payments
+// pipeline with all sinks at the defaults of a user.
+type shape struct {
+	Partitions int32  // of source and output topic; 0: 4
+	Tasks      int    // 0: the default
+	Guarantee  string // "": exactly_once
+	Start      string // "": earliest
+	Sinks      []string
+	Epoch      string // the mapping
+	Restart    string // the mapping
+	Dead       string // further settings of dead_letters
+	RollAge    string // of the lake; "": 300ms
+	Mode       string // of the table; "": upsert, with insert_count
+	Connection string // lines under kafka:
+	Brokers    []string
+}
+
+// allSinks are the sinks of the pipeline in the order of the file.
+var allSinks = []string{"enriched", "records", "lake", "partner"}
+
+// pipeline is one pipeline under test, with names that no other has.
+type pipeline struct {
+	shape
+	t    *testing.T
+	c    *services.KafkaCluster
+	cl   *kgo.Client // may do everything
+	adm  *kadm.Client
+	exe  string
+	dir  string
+	file string
+
+	Name, Raw, Out, DLQ string
+	DB, Lake, URL       string // of table, files and partner
+
+	partner *partner
+	auditor *connection // as whom the audit reads; nil: as the pipeline
+	lives   int         // processes started
+}
+
+// connection is how a command reaches the cluster.
+type connection struct {
+	brokers []string
+	lines   string // under kafka:
+}
+
+var file = template.Must(template.New("pipeline.yaml").Parse(`pipeline: {{.Name}}
+{{with .Guarantee}}guarantee: {{.}}
+{{end}}kafka:
+  brokers: [{{range $i, $b := .Brokers}}{{if $i}}, {{end}}"{{$b}}"{{end}}]
+{{.Connection}}source:
+  topics: [{{.Raw}}]
+{{with .Start}}  start: "{{.}}"
+{{end}}  fields: { payment_id: string, amount_cents: int, merchant_id: string, event_time: time }
+{{with .Tasks}}tasks: {{.}}
+{{end}}{{with .Epoch}}epoch: {{.}}
+{{end}}{{with .Restart}}restart: {{.}}
+{{end}}steps:
+  - where: amount_cents > 0
+  - set:
+      status: 'amount_cents >= 40000 ? "review" : "ok"'
+      fee_cents: amount_cents * 29 / 1000 + 30
+      processed_at: epoch.time
+sinks:
+{{if .Has "enriched"}}  enriched:
+    kafka: { topic: {{.Out}}, key: payment_id, source_headers: true }
+{{end}}{{if .Has "records"}}  records:
+    sqlite:
+      path: "{{.DB}}"
+      table: payment_records
+      mode: {{.Mode}}
+{{if eq .Mode "upsert"}}      insert_count: true
+{{end}}      key: [payment_id]
+      create: true
+      schema:
+        payment_id: TEXT NOT NULL
+        amount_cents: INTEGER NOT NULL
+        merchant_id: TEXT NOT NULL
+        event_time: TEXT NOT NULL
+        status: TEXT NOT NULL
+        fee_cents: INTEGER NOT NULL
+        processed_at: TEXT NOT NULL
+{{end}}{{if .Has "lake"}}  lake:
+    object:
+      url: "{{.Lake}}"
+      format: parquet
+      roll: { age: {{.RollAge}} }
+      schema:
+        payment_id: string
+        amount_cents: int64
+        merchant_id: string
+        event_time: timestamp_ms
+        status: string
+        fee_cents: int64
+        processed_at: timestamp_ms
+{{end}}{{if .Has "partner"}}  partner:
+    http:
+      url: {{.URL}}
+      idempotency_key: payment_id
+      timeout: 1s
+      retry: { delay: 10ms, max_delay: 200ms, budget: 5s }
+{{end}}dead_letters: { topic: {{.DLQ}}{{with .Dead}}, {{.}}{{end}} }
+worker: { dir: "${EXACTLY_WORKER_DIR}" }
+http: { listen: "" }
+audit: { id: payment_id }
+`))
+
+// Has reports whether the pipeline has a sink.
+func (s shape) Has(sink string) bool { return slices.Contains(s.Sinks, sink) }
+
+// newPipeline makes topics and the pipeline file; no worker runs yet.
+func newPipeline(t *testing.T, c *services.KafkaCluster, s shape) *pipeline {
+	t.Helper()
+	orElse := func(v *string, otherwise string) {
+		if *v == "" {
+			*v = otherwise
+		}
+	}
+	orElse(&s.RollAge, "300ms")
+	orElse(&s.Mode, "upsert")
+	if s.Partitions == 0 {
+		s.Partitions = 4
+	}
+	if s.Sinks == nil {
+		s.Sinks = allSinks
+	}
+	if s.Brokers == nil {
+		s.Brokers = c.Bootstrap()
+	}
+	p := &pipeline{shape: s, t: t, c: c, cl: c.Client(t), exe: services.Exactly(t, false), dir: t.TempDir()}
+	p.adm = kadm.NewClient(p.cl)
+	p.Name = "pay-" + strings.ToLower(rand.Text()[:8])
+	p.Raw = c.Topic(t, "raw", s.Partitions, nil)
+	p.Out, p.DLQ = c.Topic(t, "out", s.Partitions, nil), p.Name+".dlq"
+	p.DB, p.Lake = filepath.Join(p.dir, "payments.db"), "file://"+filepath.Join(p.dir, "lake")
+	if p.Has("partner") {
+		p.partner = newPartner(t)
+		p.URL = p.partner.url + "/v1/events"
+	}
+	p.write()
+	return p
+}
+
+// write writes the pipeline file anew, after the shape was changed.
+func (p *pipeline) write() {
+	p.t.Helper()
+	p.file = p.writeAs("pipeline.yaml")
+}
+
+func (p *pipeline) writeAs(name string) string {
+	p.t.Helper()
+	var b strings.Builder
+	check(p.t, file.Execute(&b, p))
+	path := filepath.Join(p.dir, name)
+	check(p.t, os.WriteFile(path, []byte(b.String()), 0o644))
+	return path
+}
+
+// Names in Kafka.
+func (p *pipeline) group() string   { return "exactly." + p.Name }
+func (p *pipeline) journal() string { return "exactly." + p.Name + ".g1.journal" }
+
+// txnIDs gives the transactional ids of the task that owns a partition.
+func (p *pipeline) txnIDs(tasks int) func(partition int32) []string {
+	return func(partition int32) []string {
+		id := fmt.Sprintf("exactly.%s.g1.t%d.", p.Name, int(partition)%tasks)
+		return []string{id + "a", id + "b"}
+	}
+}
+
+// command runs one command of the binary to its end and gives its exit code.
+func (p *pipeline) command(args ...string) (code int, stdout, stderr string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 5*patience)
+	defer cancel()
+	var out, errs strings.Builder
+	cmd := exec.CommandContext(ctx, p.exe, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "EXACTLY_WORKER_DIR="+filepath.Join(p.dir, "command"))
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil || ctx.Err() != nil {
+		p.t.Fatalf("exactly %s: %v (%v)\n%s", strings.Join(args, " "), err, ctx.Err(), errs.String())
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
