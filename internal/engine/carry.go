@@ -26,7 +26,7 @@ func (a *attempt) carryOutEpoch(ctx context.Context, act epoch.Action) {
 	case epoch.Offsets:
 		p, dl := a.prod[epoch.Of(act.Epoch)], a.open[act.Epoch].deadline
 		a.within(ctx, act.Epoch, dl, func(ctx context.Context) (epoch.Event, error) {
-			if err := p.SendOffsets(ctx, commits(act.Sources), a.membership); err != nil {
+			if err := a.sendOffsets(ctx, p, act.Sources); err != nil {
 				return nil, err
 			}
 			return epoch.OffsetsSent{Epoch: act.Epoch}, a.hit(ctx, failpoint.OffsetsAfter, act.Epoch)

@@ -77,7 +77,7 @@ func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {
 			return nil, Permanent(fmt.Errorf("journal %s-%d begins at offset %d and holds no record: it was truncated or deleted by retention; "+
 				"stop the workers and run `exactly reset` to begin a new generation", a.w.names.Journal(), a.task, start))
 		}
-		return epoch.Read{Offset: end}, nil
+		return epoch.Read{Offset: end}, a.checkNeverRan(ctx)
 	}
 	r, err := decodeJournal(rec)
 	if err != nil {
@@ -97,9 +97,48 @@ func decodeJournal(rec *kgo.Record) (*journal.Record, error) {
 	return r, nil
 }
 
+// checkNeverRan refuses a task whose journal is empty although its group has
+// offsets: the journal topic was deleted, and a start would read the source
+// anew. A reset sets the group's offsets to the new generation's starts.
+func (a *attempt) checkNeverRan(ctx context.Context) error {
+	want := map[string][]int32{}
+	for topic, t := range a.s.topics() {
+		want[topic] = owned(a.task, a.w.meta.Tasks, t.Partitions)
+	}
+	have, err := a.w.admin.Committed(ctx, want)
+	if err != nil {
+		return err
+	}
+	for topic, parts := range have {
+		for p, at := range parts {
+			if start := a.w.meta.Starts[topic]; a.w.meta.Starts != nil && at.Offset == startAt(start, p) {
+				continue
+			}
+			return Permanent(&broker.Problem{
+				Code: broker.CodeJournalLost, Place: fmt.Sprintf("journal %s-%d", a.w.names.Journal(), a.task),
+				Cause: fmt.Sprintf("is empty, but group %s has read %s-%d up to %d: the journal topic was deleted or emptied, and a start would repeat everything",
+					a.w.names.Group(), topic, p, at.Offset),
+				Remedy: "stop the workers and run `exactly reset`, with --to if the source is not to be read from where the group stands",
+			})
+		}
+	}
+	return nil
+}
+
+func startAt(starts []int64, p int32) int64 {
+	if int(p) < len(starts) {
+		return starts[p]
+	}
+	return 0
+}
+
 // checkPositions compares the journal with the world: topics by their ids, and
-// the group's offsets, which only this program moves.
+// the group's offsets, which only this program moves. The end of a generation
+// needs neither: it is what both ask for, and it reads no source any more.
 func (a *attempt) checkPositions(ctx context.Context, r *journal.Record) error {
+	if a.w.seal {
+		return nil
+	}
 	now := a.s.topics()
 	for _, s := range r.Sources {
 		t, ok := now[s.Topic]
@@ -189,10 +228,7 @@ func (w *Worker) storedStarts(ctx context.Context, task int32) ([]journal.Source
 	var pos positions
 	for _, t := range w.c.Source.Topics {
 		for _, p := range owned(task, w.meta.Tasks, infos[t].Partitions) {
-			part := journal.Partition{Partition: p, LeaderEpoch: -1}
-			if at := w.meta.Starts[t]; int(p) < len(at) {
-				part.Offset = at[p]
-			}
+			part := journal.Partition{Partition: p, LeaderEpoch: -1, Offset: startAt(w.meta.Starts[t], p)}
 			pos.add(t, infos[t].ID, part)
 		}
 	}
@@ -216,7 +252,7 @@ func (a *attempt) claim(ctx context.Context, r *journal.Record) (epoch.Event, er
 	if err := p.Flush(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.SendOffsets(ctx, commits(r.Sources), a.membership); err != nil {
+	if err := a.sendOffsets(ctx, p, r.Sources); err != nil {
 		return nil, err
 	}
 	if err := p.End(ctx); err != nil {
@@ -225,10 +261,17 @@ func (a *attempt) claim(ctx context.Context, r *journal.Record) (epoch.Event, er
 	return epoch.Claimed{}, a.hit(ctx, failpoint.ClaimAfter, r.Epoch)
 }
 
-func (a *attempt) membership() (broker.Membership, bool) {
-	if a.w.member == nil { // a command that has stopped the workers
-		return broker.Membership{Generation: -1}, true
+// sendOffsets puts the positions into the group. At the end of a generation
+// they are left as they are: they may be those of a topic that is gone, and the
+// next generation commits its own.
+func (a *attempt) sendOffsets(ctx context.Context, p *broker.Producer, sources []journal.Source) error {
+	if a.w.seal {
+		return nil
 	}
+	return p.SendOffsets(ctx, commits(sources), a.membership)
+}
+
+func (a *attempt) membership() (broker.Membership, bool) {
 	return a.w.member.Current(a.task)
 }
 
@@ -309,6 +352,12 @@ func (a *attempt) sweep(ctx context.Context, act epoch.Sweep) (epoch.Event, erro
 			return nil, err
 		}
 	}
+	lim, cancel := a.limited(ctx)
+	defer cancel()
+	var err error
+	if a.compacted, err = a.w.admin.Compacted(lim, a.w.c.Source.Topics...); err != nil {
+		return nil, err
+	}
 	return epoch.Swept{}, a.hit(ctx, failpoint.SweepAfter, 0)
 }
 
@@ -364,11 +413,7 @@ func (a *attempt) openReader(ctx context.Context) (err error) {
 			starts = append(starts, broker.Start{Topic: s.Topic, Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch})
 		}
 	}
-	compacted, err := a.w.admin.Compacted(ctx, a.w.c.Source.Topics...)
-	if err != nil {
-		return err
-	}
-	if a.reader, err = broker.NewReader(a.w.base(), starts, int32(min(a.w.c.Memory.Fetch/unpacked, 1<<30)), compacted); err != nil {
+	if a.reader, err = broker.NewReader(a.w.base(), starts, int32(min(a.w.c.Memory.Fetch/unpacked, 1<<30)), a.compacted); err != nil {
 		return err
 	}
 	a.wg.Go(func() { a.read(ctx) })
@@ -378,7 +423,7 @@ func (a *attempt) openReader(ctx context.Context) (err error) {
 // addPartitions takes up source partitions that appeared since: they start at
 // 0, since nothing in them can be older than the pipeline's start.
 func (a *attempt) addPartitions(ctx context.Context) {
-	if a.reader == nil || !a.m.Running() {
+	if a.reader == nil || !(a.m.Running() || a.plain) {
 		return
 	}
 	var starts []broker.Start
@@ -394,6 +439,8 @@ func (a *attempt) addPartitions(ctx context.Context) {
 		a.reader.Add(starts)
 		a.log.Info("partitions_added", "partitions", starts)
 		a.w.emit(Event{Kind: PartitionsAdded, Task: a.task, N: int64(len(starts))})
-		a.step(ctx, epoch.Moved{})
+		if !a.plain {
+			a.step(ctx, epoch.Moved{})
+		}
 	}
 }

@@ -1,0 +1,63 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"exactly/internal/broker"
+	"exactly/internal/engine"
+)
+
+// TestResetIsTheRemedy: what a start refuses with the word to reset, a reset
+// gets over.
+func TestResetIsTheRemedy(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		harm func(b *bench, adm *kadm.Client) error
+		code broker.Code
+		to   string
+	}{
+		"offsets moved by hand": {func(b *bench, adm *kadm.Client) error {
+			var to kadm.Offsets
+			to.AddOffset("raw", 0, 1, -1)
+			return adm.CommitAllOffsets(b.t.Context(), "exactly.payments", to)
+		}, broker.CodeOffsetsMoved, ""},
+		"source made again": {func(b *bench, adm *kadm.Client) error {
+			if _, err := adm.DeleteTopic(b.t.Context(), "raw"); err != nil {
+				return err
+			}
+			_, err := adm.CreateTopic(b.t.Context(), 1, 1, nil, "raw")
+			return err
+		}, broker.CodeTopicRecreated, "earliest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 1)
+			b.t = t
+			b.produce(0, 100)
+			stop := b.run(b.config())
+			b.until("100 rows", func() bool { return len(b.rows("rows")) == 100 })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.harm(b, kadm.NewClient(b.client())); err != nil {
+				t.Fatal(err)
+			}
+			if err := engine.New(b.config()).Run(t.Context()); broker.CodeOf(err) != tt.code {
+				t.Fatalf("start: got %v, want %s", err, tt.code)
+			}
+			if _, err := engine.New(b.config()).Reset(t.Context(), engine.ResetOptions{To: tt.to}); err != nil {
+				t.Fatalf("reset: %v", err)
+			}
+			b.produce(100, 50)
+			stop = b.run(b.config())
+			b.until("150 rows", func() bool { return len(b.rows("rows")) == 150 })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			wantEach(t, "rows", b.rows("rows"), 150)
+			wantEach(t, "out", b.topic("out"), 150)
+		})
+	}
+}
