@@ -35,6 +35,8 @@ type (
 
 	ResetOptions = engine.ResetOptions
 	ResetResult  = engine.ResetResult
+	// StartError is what Run returns where the start was refused.
+	StartError = engine.StartError
 )
 
 // Pipeline is a source, steps and sinks under one name.

@@ -27,7 +27,7 @@ func Options(c Config) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
-		kgo.WithLogger(logAdapter{log: c.Log}),
+		kgo.WithLogger(logAdapter{log: c.Log, seen: &seenLines{last: map[string]time.Time{}}}),
 		kgo.Dialer(dialer(c)),
 		kgo.DisableClientMetrics(),
 

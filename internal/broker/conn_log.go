@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -12,7 +14,38 @@ import (
 // logAdapter hands what the Kafka client says to slog, one level lower than the
 // client does: what it reports as an error it usually repairs itself, and what
 // a person must do the caller reports.
-type logAdapter struct{ log *slog.Logger }
+type logAdapter struct {
+	log  *slog.Logger
+	seen *seenLines
+}
+
+// seenLines lets a line through once in a while: a client without brokers says
+// the same many times a second.
+type seenLines struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// sameLine is how long the same words of the client are kept back.
+const sameLine = 5 * time.Second
+
+// first reports whether msg was not let through a moment ago. nil lets all
+// through.
+func (s *seenLines) first(msg string, now time.Time) bool {
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.last[msg]) < sameLine {
+		return false
+	}
+	if len(s.last) > 1000 {
+		clear(s.last)
+	}
+	s.last[msg] = now
+	return true
+}
 
 var logLevels = map[kgo.LogLevel]slog.Level{
 	kgo.LogLevelError: slog.LevelWarn,
@@ -36,6 +69,9 @@ func (l logAdapter) Level() kgo.LogLevel {
 func (l logAdapter) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	to, ok := logLevels[level]
 	if !ok {
+		return
+	}
+	if to > slog.LevelDebug && !l.seen.first(msg, time.Now()) {
 		return
 	}
 	args := make([]any, 0, len(keyvals)+2)

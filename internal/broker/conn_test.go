@@ -236,7 +236,7 @@ func TestLogAdapter(t *testing.T) {
 		slog.LevelWarn: kgo.LogLevelError, slog.LevelError: kgo.LogLevelNone,
 	} {
 		var b bytes.Buffer
-		l := logAdapter{slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: level}))}
+		l := logAdapter{log: slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: level}))}
 		if got := l.Level(); got != want {
 			t.Errorf("%v: got %v, want %v", level, got, want)
 		}

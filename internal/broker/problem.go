@@ -30,6 +30,7 @@ const (
 	CodeMetaChanged     Code = "pipeline_meta_changed"  // somebody else changed the meta record meanwhile
 	CodeTrim            Code = "outbox_trim"            // a trim beyond the end of the topic
 	CodeWorkersRun      Code = "workers_running"        // a command that needs the workers stopped
+	CodeJournalLost     Code = "journal_lost"           // the journal is empty although the pipeline has run
 	CodeOffsetsMoved    Code = "group_offsets_moved"    // somebody moved the group's offsets by hand
 	CodeOffsetsStuck    Code = "group_offsets_unstable" // another transaction holds the group's offsets
 )

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 
+	"exactly"
 	"exactly/internal/broker"
 	"exactly/internal/config"
 )
@@ -68,6 +69,8 @@ func exitCode(err error) int {
 		if problem.Code == broker.CodeConfig || problem.Code == broker.CodeName {
 			return exitUsage
 		}
+		return exitEnvironment
+	case errors.As(err, new(exactly.StartError)):
 		return exitEnvironment
 	}
 	return exitFailed

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -32,15 +31,15 @@ type attempt struct {
 	wg     sync.WaitGroup
 	over   error // set by the Over action
 
-	// takeover
-
 	// reading
-	chain  step.Chain
-	reader *broker.Reader
-	chunks chan chunk
-	chunk  chunk
-	pos    positions
-	moved  bool // the position is ahead of what the last epoch said
+	plain     bool            // of the at-least-once loop: the machine idles
+	compacted map[string]bool // source topics whose offsets may have gaps anywhere
+	chain     step.Chain
+	reader    *broker.Reader
+	chunks    chan chunk
+	chunk     chunk
+	pos       positions
+	moved     bool // the position is ahead of what the last epoch said
 
 	// the open epochs, by number
 	open       map[int64]*openEpoch
@@ -303,8 +302,8 @@ func (a *attempt) stopped() bool {
 }
 
 // close releases everything of the attempt. Transactions that were begun and
-// not ended are aborted where the process will not take over again, so that
-// readers need not wait for the time-out; elsewhere the next fence does it.
+// not ended are aborted where no takeover follows at once, so that readers need
+// not wait for the time-out; elsewhere the next fence does it.
 func (a *attempt) close(err error) {
 	if a.reader != nil {
 		a.reader.Close()
@@ -315,7 +314,7 @@ func (a *attempt) close(err error) {
 	for _, st := range a.stagings {
 		st.close(a.log)
 	}
-	if err != nil && !errors.Is(err, errLost) && judge(err) == exit {
+	if len(a.open) > 0 && (err == nil || judge(err) != retake) {
 		a.abortOpen()
 	}
 	for _, p := range a.prod {

@@ -3,8 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"exactly/internal/broker"
 	"exactly/internal/epoch"
@@ -63,7 +66,19 @@ func isKafkaFault(err error) bool {
 		}
 		return true
 	}
-	return errors.Is(err, errKafka) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, errKafka) || errors.Is(err, context.DeadlineExceeded) || isNetwork(err)
+}
+
+// isNetwork: a connection could not be made, or was cut. Sinks class their own
+// errors and retry them, so that what arrives here is Kafka's.
+func isNetwork(err error) bool {
+	var op net.Error
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, kgo.ErrClientClosed, kgo.ErrRecordTimeout, kgo.ErrAborting} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return errors.As(err, &op)
 }
 
 var (

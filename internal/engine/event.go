@@ -26,7 +26,10 @@ const (
 	TaskRevoked     EventKind = "task_revoked"
 	TaskFailed      EventKind = "task_failed" // Err: the process stops
 	UnexplainedGap  EventKind = "unexplained_gap"
+	WorkerStopping  EventKind = "worker_stopping"
 	WorkerStopped   EventKind = "worker_stopped"
+	KafkaAway       EventKind = "kafka_away" // Err
+	KafkaBack       EventKind = "kafka_back"
 	PartitionsAdded EventKind = "partitions_added"
 )
 

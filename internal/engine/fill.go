@@ -256,6 +256,16 @@ func (a *attempt) emit(ep *openEpoch, r *record.Record) *letter {
 			}
 		}
 	}
+	staged := make([]*staging, 0, len(a.stagings))
+	for _, st := range a.stagings {
+		ok, why := a.wants(st.name, st.sink, st.where, r)
+		if why != nil {
+			return why
+		}
+		if ok {
+			staged = append(staged, st)
+		}
+	}
 	if len(a.runners) > 0 {
 		rec, entry := a.outboxRecord(ep, r)
 		if why := a.tooLarge(rec); why != nil {
@@ -270,10 +280,8 @@ func (a *attempt) emit(ep *openEpoch, r *record.Record) *letter {
 		ep.bytes += int64(len(rec.Key) + len(rec.Value) + recordOverhead)
 		p.Produce(rec)
 	}
-	for _, st := range a.stagings {
-		if why := st.add(ep.n, r); why != nil {
-			return why
-		}
+	for _, st := range staged {
+		st.add(ep.n, r)
 	}
 	return nil
 }

@@ -46,7 +46,11 @@ type plainSink struct {
 	prev   sink.Pos
 }
 
-func newLoop(s *supervisor) *loop { return &loop{a: newAttempt(s)} }
+func newLoop(s *supervisor) *loop {
+	l := &loop{a: newAttempt(s)}
+	l.a.plain = true
+	return l
+}
 
 func (l *loop) took() time.Time { return l.a.running }
 
@@ -57,6 +61,17 @@ func (l *loop) live(ctx context.Context) (err error) {
 		cancel()
 		a.wg.Wait()
 		l.close()
+	}()
+	go func() { // a stop waits for sinks for a while only
+		select {
+		case <-a.s.stop:
+			select {
+			case <-time.After(a.s.within):
+				cancel()
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
 	}()
 	if err := a.s.prove(ctx); err != nil {
 		return err
@@ -108,6 +123,9 @@ func (l *loop) open(ctx context.Context) (err error) {
 			}
 			a.pos.add(s.Topic, infos[s.Topic].ID, p)
 		}
+	}
+	if a.compacted, err = a.w.admin.Compacted(ctx, a.w.c.Source.Topics...); err != nil {
+		return err
 	}
 	return a.openReader(ctx)
 }
@@ -191,6 +209,8 @@ func (l *loop) gather(ctx context.Context) error {
 		case a.chunk = <-a.chunks:
 		case <-timer.C:
 			return nil
+		case <-a.s.changed:
+			a.addPartitions(ctx)
 		case ev := <-a.events:
 			if f, ok := ev.(epoch.Failed); ok {
 				return f.Err

@@ -247,8 +247,13 @@ func (w *Worker) refresh(ctx context.Context) error {
 		if broker.CodeOf(err) == broker.CodeTopicMissing {
 			return Permanent(err)
 		}
-		w.c.Log.Warn("source_topics_not_seen", "err", err) // Kafka is away: the tasks say more
+		w.away = true
+		w.emit(Event{Kind: KafkaAway, Err: err})
 		return nil
+	}
+	if w.away {
+		w.away = false
+		w.emit(Event{Kind: KafkaBack})
 	}
 	for topic, t := range now {
 		if old := w.sources[topic]; old.ID != t.ID {

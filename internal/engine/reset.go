@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"exactly/internal/broker"
 	"exactly/internal/journal"
+	"exactly/sink"
 )
 
 // ResetOptions say what the next generation is to be.
@@ -54,12 +56,18 @@ func (w *Worker) Reset(ctx context.Context, o ResetOptions) (res ResetResult, er
 	if err := w.checkSinks(ctx); err != nil {
 		return res, err
 	}
-	if err := w.sealAll(ctx, o); err != nil {
-		return res, err
+	if w.exactlyOnce(have) {
+		if err := w.sealAll(ctx, o); err != nil {
+			return res, err
+		}
 	}
 	next := want
 	next.Incarnation, next.Generation = have.Incarnation, have.Generation+1
 	if next.Starts, err = w.nextStarts(ctx, o.To); err != nil {
+		return res, err
+	}
+	// Before meta says it: the first start of the generation compares.
+	if err := w.moveGroup(ctx, next.Starts); err != nil {
 		return res, err
 	}
 	if next.Tasks == 0 {
@@ -174,6 +182,9 @@ func (w *Worker) nextStarts(ctx context.Context, to string) (map[string][]int64,
 		}
 		return starts, nil
 	}
+	if !w.exactlyOnce(w.meta) {
+		return starts, w.startsOfGroup(ctx, starts)
+	}
 	for task := range w.meta.Tasks {
 		r, err := w.lastJournal(ctx, task)
 		if err != nil {
@@ -186,6 +197,47 @@ func (w *Worker) nextStarts(ctx context.Context, to string) (map[string][]int64,
 		}
 	}
 	return starts, nil
+}
+
+// exactlyOnce: a generation without the protocol has no journal to seal.
+func (w *Worker) exactlyOnce(m broker.Meta) bool { return m.Guarantee != string(sink.AtLeastOnce) }
+
+// startsOfGroup are where a generation without a journal stopped.
+func (w *Worker) startsOfGroup(ctx context.Context, starts map[string][]int64) error {
+	want := map[string][]int32{}
+	for t, at := range starts {
+		for p := range at {
+			want[t] = append(want[t], int32(p))
+		}
+	}
+	have, err := w.admin.Committed(ctx, want)
+	if err != nil {
+		return err
+	}
+	for t, parts := range have {
+		for p, at := range parts {
+			starts[t][p] = at.Offset
+		}
+	}
+	return nil
+}
+
+// moveGroup sets the group's offsets to where the next generation begins.
+func (w *Worker) moveGroup(ctx context.Context, starts map[string][]int64) error {
+	infos, err := w.admin.DescribeTopics(ctx, w.c.Source.Topics...)
+	if err != nil {
+		return err
+	}
+	offs, ids := broker.Offsets{}, map[string][16]byte{}
+	for t, at := range starts {
+		offs[t], ids[t] = map[int32]kgo.EpochOffset{}, infos[t].ID
+		for p, o := range at {
+			offs[t][int32(p)] = kgo.EpochOffset{Offset: o, Epoch: -1}
+		}
+	}
+	return broker.Settle(ctx, func() error {
+		return w.admin.CommitOffsets(ctx, broker.Membership{Generation: -1}, offs, ids)
+	})
 }
 
 func addStarts(starts map[string][]int64, s journal.Source, infos map[string]broker.TopicInfo) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,9 +36,10 @@ type runner struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
 	oldest  atomic.Int64 // EpochTime of the oldest entry not yet applied; 0: none
 
-	batch []sink.Entry // reused
-	hints []hint       // of a stager: where its unstaged entries begin
-	held  []epoch.Verdict
+	batch   []sink.Entry // reused
+	hints   []hint       // of a stager: where its unstaged entries begin
+	held    []epoch.Verdict
+	refused []sink.Pos // last verdicts of batches, not yet confirmed
 
 	mu        sync.Mutex
 	confirmed sink.Pos
@@ -101,6 +103,9 @@ func (r *runner) newBreaker() *gobreaker.TwoStepCircuitBreaker[any] {
 		},
 	})
 }
+
+// maxRefusedBatches is how many batches with verdicts may be undecided.
+const maxRefusedBatches = 8
 
 // confirm tells what is decided as applied.
 func (r *runner) confirm(pos sink.Pos) {
@@ -177,6 +182,10 @@ func (r *runner) sweep(ctx context.Context, st sink.OutboxStager) {
 func (r *runner) skip(ctx context.Context, resume sink.Resume) error {
 	if resume.Through.Before(r.feed.pos) {
 		return fmt.Errorf("%w: it stands at %s, the journal knows %s", sink.ErrLedgerBehind, resume.Through, r.feed.pos)
+	}
+	if r.a.tail.Head().Before(resume.Through) {
+		return fmt.Errorf("%w: it stands at %s, and nothing beyond %s was ever decided: the mark was moved by hand, or belongs to another journal",
+			sink.ErrForeignMark, resume.Through, r.a.tail.Head())
 	}
 	verdicts := resume.Verdicts
 	for r.feed.pos.Before(resume.Through) {
@@ -274,8 +283,14 @@ const makeRoomPause = 5 * time.Millisecond
 // settled waits until a decision holds the verdicts of a sink that does not
 // keep them itself. A stager's are decided with its next stage.
 func (r *runner) settled(ctx context.Context, last sink.Pos) error {
-	if last.IsZero() || r.stages || r.sink.Features().DurableVerdicts {
+	if last.IsZero() || r.stages {
 		return nil
+	}
+	if r.sink.Features().DurableVerdicts { // wait only so that they cannot pile up in memory
+		r.refused = slices.DeleteFunc(append(r.refused, last), func(p sink.Pos) bool { return !r.confirmedPos().Before(p) })
+		if len(r.refused) < maxRefusedBatches {
+			return nil
+		}
 	}
 	for r.confirmedPos().Before(last) {
 		select {
@@ -338,7 +353,7 @@ func (r *runner) call(ctx context.Context, b sink.Batch) (sink.Result, error) {
 		if err == nil {
 			r.a.w.emit(Event{
 				Kind: SinkApplied, Task: r.a.task, Sink: r.name, Epoch: res.Through.Epoch,
-				N: int64(len(b.Records)), Duration: time.Since(begin),
+				N: int64(len(b.Records) - len(behindEntries(b.Records, res.Through))), Duration: time.Since(begin),
 			})
 		}
 		return err

@@ -82,15 +82,11 @@ func (a *attempt) staging(name string) *staging {
 func (s *staging) busy() bool { return s.ops.len() >= stageQueue }
 
 // add takes a record into the open epoch.
-func (s *staging) add(n int64, r *record.Record) *letter {
-	if ok, why := s.a.wants(s.name, s.sink, s.where, r); !ok {
-		return why
-	}
+func (s *staging) add(n int64, r *record.Record) {
 	s.buf, s.bufOf = append(s.buf, *r), n
 	if len(s.buf) >= stageBatch {
 		s.send()
 	}
-	return nil
 }
 
 func (s *staging) send() {

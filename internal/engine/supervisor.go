@@ -163,6 +163,13 @@ func (s *supervisor) prove(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.w.c.Epoch.Timeout)
 	defer cancel()
+	go func() { // before the takeover there is nothing to finish
+		select {
+		case <-s.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	if err := s.w.member.Prove(ctx, s.task); err != nil {
 		if errors.Is(err, broker.ErrNotOurs) {
 			return errLost

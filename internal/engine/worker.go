@@ -27,6 +27,7 @@ type Worker struct {
 	sources map[string]broker.TopicInfo // at the start
 	member  *broker.Member
 	slot    *slot
+	away    bool     // Kafka did not answer the last look at the source topics
 	seal    bool     // ending a generation: see Reset
 	dropped []string // sinks that a reset gives up
 
@@ -54,14 +55,14 @@ func New(c Config) *Worker {
 // failed beyond the restart policy or the start was refused.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, w.close()) }()
+	if w.slot, err = takeSlot(w.c.Dir, w.c.Broker.Names(1).Group()); err != nil {
+		return StartError{err}
+	}
 	if err := w.prepare(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}
-		return err
-	}
-	if w.slot, err = takeSlot(w.c.Dir, w.names.Group()); err != nil {
-		return err
+		return StartError{err}
 	}
 	// The member outlives ctx: a graceful stop needs it.
 	w.member, err = broker.Join(context.WithoutCancel(ctx), w.admin, broker.MemberConfig{
@@ -72,8 +73,17 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	}
 	w.emit(Event{Kind: WorkerStarted})
 	cause := w.serve(ctx)
-	return errors.Join(cause, w.stop(ctx))
+	w.stop(ctx)
+	return cause
 }
+
+// StartError is why a worker did not start: nothing was read or written.
+type StartError struct{ Err error }
+
+func (e StartError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e StartError) Unwrap() error { return e.Err }
 
 // serve carries out what the group assigns.
 func (w *Worker) serve(ctx context.Context) error {
@@ -167,9 +177,10 @@ func (w *Worker) fail(err error) {
 }
 
 // stop ends every task gracefully and leaves the group.
-func (w *Worker) stop(ctx context.Context) error {
+func (w *Worker) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.c.StopWithin+10*time.Second)
 	defer cancel()
+	w.emit(Event{Kind: WorkerStopping})
 	drained := make(chan struct{})
 	go func() { // revocations that come meanwhile must not block the group
 		for {
@@ -190,12 +201,15 @@ func (w *Worker) stop(ctx context.Context) error {
 	slices.Sort(all)
 	w.halt(all, func(s *supervisor) { s.end(w.c.StopWithin) })
 	close(drained)
-	err := w.member.Leave(ctx)
-	if err == nil {
-		err = w.slot.forget()
+	leave, cancelLeave := context.WithTimeout(ctx, 5*time.Second)
+	defer cancelLeave()
+	if err := w.member.Leave(leave); err != nil {
+		// Everything is decided; the group finds out by the session time-out.
+		w.c.Log.Warn("group_not_left", "err", err)
+	} else if err := w.slot.forget(); err != nil {
+		w.c.Log.Warn("member_id_not_forgotten", "err", err)
 	}
 	w.emit(Event{Kind: WorkerStopped})
-	return err
 }
 
 func (w *Worker) close() error {

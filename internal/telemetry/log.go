@@ -24,13 +24,15 @@ const failureLogEvery = time.Second
 func (l *logger) see(e exactly.Event) {
 	level, attrs := slog.LevelInfo, []slog.Attr{slog.Int("task", int(e.Task))}
 	switch e.Kind {
-	case engine.WorkerStarted, engine.WorkerStopped:
+	case engine.WorkerStarted, engine.WorkerStopping, engine.WorkerStopped, engine.KafkaBack:
 		attrs = nil
 	case engine.TaskAssigned, engine.TaskRevoked, engine.PartitionsAdded:
 	case engine.TaskTakenOver:
 		attrs = append(attrs, slog.Int64("attempt", e.Attempt), slog.Int64("epoch", e.Epoch))
 	case engine.AttemptOver:
 		level = slog.LevelWarn
+	case engine.KafkaAway:
+		level, attrs = slog.LevelError, nil
 	case engine.TaskFailed:
 		level = slog.LevelError
 	case engine.BreakerOpened:

@@ -19,6 +19,7 @@ type metrics struct {
 	epochSeconds, applySeconds              *prometheus.HistogramVec
 	lagBytes, lagSeconds, breaker, tasks    *prometheus.GaugeVec
 	gaps                                    prometheus.Counter
+	kafka                                   prometheus.Gauge
 }
 
 func counter(reg prometheus.Registerer, name, help string, labels ...string) *prometheus.CounterVec {
@@ -64,7 +65,9 @@ func newMetrics(pipeline string) (*prometheus.Registry, *metrics) {
 		tasks:        gauge(r, "task_running", "1 while the task runs on this worker.", "task"),
 		gaps:         prometheus.NewCounter(prometheus.CounterOpts{Name: "exactly_source_gaps_total", Help: "Gaps in source offsets without an explanation."}),
 	}
-	r.MustRegister(m.gaps)
+	m.kafka = prometheus.NewGauge(prometheus.GaugeOpts{Name: "exactly_kafka_up", Help: "1 while the brokers answer."})
+	m.kafka.Set(1)
+	r.MustRegister(m.gaps, m.kafka)
 	return reg, m
 }
 
@@ -90,6 +93,10 @@ func (m *metrics) see(e exactly.Event) {
 		m.tombstones.WithLabelValues(e.Sink).Add(float64(e.N))
 	case engine.UnexplainedGap:
 		m.gaps.Inc()
+	case engine.KafkaAway:
+		m.kafka.Set(0)
+	case engine.KafkaBack:
+		m.kafka.Set(1)
 	default:
 		m.seeSink(e, task)
 	}

@@ -30,7 +30,8 @@ type SinkStatus struct {
 // Status is the worker's state, as /status shows it.
 type Status struct {
 	Pipeline string                 `json:"pipeline"`
-	State    string                 `json:"state"` // starting, running, stopping
+	State    string                 `json:"state"` // starting, running, stopping, stopped
+	Kafka    string                 `json:"kafka"` // reached, away
 	Tasks    map[int32]*TaskStatus  `json:"tasks"`
 	Sinks    map[string]*SinkStatus `json:"sinks"`
 }
@@ -45,7 +46,7 @@ type board struct {
 
 func newBoard(pipeline string) *board {
 	return &board{
-		st:   Status{Pipeline: pipeline, State: "starting", Tasks: map[int32]*TaskStatus{}, Sinks: map[string]*SinkStatus{}},
+		st:   Status{Pipeline: pipeline, State: "starting", Kafka: "reached", Tasks: map[int32]*TaskStatus{}, Sinks: map[string]*SinkStatus{}},
 		lags: map[string]map[int32]exactly.Event{}, opened: map[string]map[int32]bool{},
 	}
 }
@@ -82,13 +83,19 @@ func (b *board) see(e exactly.Event) {
 	switch e.Kind {
 	case engine.WorkerStarted:
 		b.st.State = "running"
-	case engine.WorkerStopped:
+	case engine.WorkerStopping:
 		b.st.State = "stopping"
+	case engine.WorkerStopped:
+		b.st.State = "stopped"
+	case engine.KafkaAway:
+		b.st.Kafka = "away"
+	case engine.KafkaBack:
+		b.st.Kafka = "reached"
 	case engine.TaskAssigned:
 		b.task(e.Task).State = "taking_over"
 	case engine.TaskTakenOver:
 		t := b.task(e.Task)
-		t.State, t.Attempt, t.Epoch = "running", e.Attempt, e.Epoch
+		t.State, t.Attempt, t.Epoch, t.LastError = "running", e.Attempt, e.Epoch, ""
 	case engine.EpochDecided:
 		t := b.task(e.Task)
 		t.Epoch, t.Decided = e.Epoch, e.Time
@@ -118,7 +125,7 @@ func (b *board) seeSink(e exactly.Event) {
 	s := b.sink(e.Sink)
 	switch e.Kind {
 	case engine.SinkApplied, engine.SinkCommitted:
-		s.Applied = e.Time
+		s.Applied, s.LastError = e.Time, ""
 	case engine.SinkFailed:
 		s.LastError = text(e.Err)
 	case engine.BreakerOpened:
@@ -158,7 +165,7 @@ func (b *board) snapshot() Status {
 
 // ready: joined, and every assigned task runs.
 func (s Status) ready() bool {
-	if s.State != "running" {
+	if s.State != "running" || s.Kafka != "reached" {
 		return false
 	}
 	for _, t := range s.Tasks {
