@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"regexp"
 	"sort"
 )
 
@@ -192,11 +193,15 @@ func (c *comparison) source(e *entry) string {
 	return fmt.Sprintf("%s-%d@%d", p.topic, p.number, e.offset)
 }
 
-// printID shows an identity to people: text as it is, bytes quoted.
+// lengths are what text puts before a string, and the separators behind parts.
+var lengths = regexp.MustCompile(`"[0-9]+ |[\x00-\x1f]+$`)
+
+// printID shows an identity to people: text as it is, bytes quoted. A composed
+// key is its parts, without the lengths that keep them apart.
 func printID(id []byte) string {
 	const most = 80
 	var out []rune
-	for _, r := range string(id) {
+	for _, r := range string(lengths.ReplaceAll(id, nil)) {
 		if r < ' ' || r == 0x7f || r == 0xFFFD {
 			r = '·'
 		}

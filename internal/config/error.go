@@ -210,7 +210,42 @@ func (s *source) secretAt(line []rune) int {
 			}
 		}
 	}
+	for _, at := range append(s.misspelt(text), userinfo(text)...) {
+		if at = len([]rune(text[:at])); best < 0 || at < best {
+			best = at
+		}
+	}
 	return best
+}
+
+// settingAt finds names that are followed by a value on the same line.
+var settingAt = regexp.MustCompile(`([A-Za-z_]{4,})["']?\s*:\s+(\S)`)
+
+// misspelt gives where the values of names begin that are nearly the name of a
+// secret: a typing error must not show what it was about.
+func (s *source) misspelt(text string) []int {
+	var out []int
+	for _, m := range settingAt.FindAllStringSubmatchIndex(text, -1) {
+		name, value := text[m[2]:m[3]], m[4]
+		for secret := range s.secrets {
+			if len(secret) >= 5 && distance(fold(name), fold(secret)) <= 2 && !fromElsewhere.MatchString(text[value:]) {
+				out = append(out, value)
+				break
+			}
+		}
+	}
+	return out
+}
+
+var urlWithUser = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^/@\s"']+@`)
+
+// userinfo gives where the user and password of a URL begin.
+func userinfo(text string) []int {
+	var out []int
+	for _, m := range urlWithUser.FindAllStringIndex(text, -1) {
+		out = append(out, m[0]+strings.Index(text[m[0]:m[1]], "://")+len("://"))
+	}
+	return out
 }
 
 // printable keeps control characters from reaching a terminal.

@@ -40,6 +40,11 @@ func TestRefusedStarts(t *testing.T) {
 			func(p *pipeline) { p.moveOffset(3) },
 		},
 		{
+			"offsets moved by hand, reset", func(p *pipeline) { p.moveOffset(-3) }, 3,
+			[]string{"exactly reset --to"},
+			func(p *pipeline) { p.reset() },
+		},
+		{
 			"journal with finite retention", func(p *pipeline) { p.setTopic(p.journal(), "retention.ms", "604800000") }, 3,
 			[]string{"retention.ms", "604800000", "kafka-configs", ".g1.journal"},
 			func(p *pipeline) { p.setTopic(p.journal(), "retention.ms", "-1") },
