@@ -55,5 +55,10 @@ func table() []suite {
 			small: 8 * time.Minute, full: 8 * time.Minute,
 			tests: []string{"-tags", "services", "./test/broker"},
 		},
+		{
+			name: "acceptance", what: "workers and brokers killed, frozen and restarted under load; every sink audited", needs: []string{"kafka"},
+			small: 30 * time.Minute, full: 150 * time.Minute,
+			tests: []string{"-tags", "services", "./test/acceptance"},
+		},
 	}
 }
