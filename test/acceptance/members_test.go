@@ -19,7 +19,9 @@ func TestThreeWorkers(t *testing.T) {
 	c := services.Kafka(t, three)
 	// Epochs that leave a small machine with three brokers some room: what is
 	// timed is the takeover, not a queue.
-	p := newPipeline(t, c, shape{Partitions: 6, Tasks: 6, Epoch: "{ interval: 300ms }"})
+	p := newPipeline(t, c, shape{
+		Partitions: 6, Tasks: 6, Epoch: "{ interval: 200ms }", Connection: "  heartbeat_interval: 200ms\n",
+	})
 	l := p.load(sized(t, 150.0, 1000), 0)
 	l.watch(p.Tasks, nil)
 	out := p.outputs()
