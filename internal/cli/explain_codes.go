@@ -35,6 +35,7 @@ func kafkaCodes() []config.CodeDoc {
 		doc(broker.CodeMetaChanged, "Somebody else changed the pipeline's record", "Two commands worked on one pipeline at the same time. Run yours again."),
 		doc(broker.CodeTrim, "A trim beyond the end of the outbox", "The outbox holds less than was decided: the topic was deleted or cut by hand. The pipeline does not go on, since decided records may be missing in a sink."),
 		doc(broker.CodeWorkersRun, "Workers are running", "The command needs the pipeline's workers stopped, since it ends their generation. Stop them, wait for the session time-out, and run it again."),
+		doc(broker.CodeJournalLost, "The journal is empty although the pipeline has run", "The group has read the source, and the task's journal holds nothing: its topic was deleted or emptied. A start would read the source anew and repeat everything. Stop the workers and use `exactly reset`."),
 		doc(broker.CodeOffsetsMoved, "The group's offsets were moved by hand", "The journal says how far the pipeline has come; the group's offsets are for people and tools. To begin elsewhere, use `exactly reset`."),
 		doc(broker.CodeOffsetsStuck, "Another transaction holds the group's offsets", "A transaction that has ended is not yet completed by its coordinator, or one of another program is open on the same group. It passes by itself within the transaction time-out; if it does not, look for another program that uses the group."),
 	}

@@ -134,7 +134,12 @@ func TestStartOfMissingProgram(t *testing.T) {
 
 func TestPeakRSS(t *testing.T) {
 	t.Parallel()
-	p := shell(t, "exec sleep 60")
+	p := shell(t, "echo up; exec sleep 60")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := p.WaitLog(ctx, 0, "up"); err != nil { // before, it is not the shell yet
+		t.Fatal(err)
+	}
 	got, err := p.PeakRSS()
 	if err != nil {
 		t.Fatal(err)
