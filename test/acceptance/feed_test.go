@@ -199,7 +199,7 @@ func (f *topicFeed) New(_ context.Context, fn func(string)) error {
 func (p *pipeline) consume(topic string, level kgo.IsolationLevel, fn func(*kgo.Record), opts ...kgo.Opt) {
 	p.t.Helper()
 	cl := p.c.Client(p.t, append([]kgo.Opt{
-		kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level), kgo.FetchMaxWait(lookEvery),
+		kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level), kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	}, opts...)...)
 	ctx, cancel := context.WithCancel(p.t.Context())

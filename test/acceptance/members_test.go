@@ -20,9 +20,9 @@ func TestThreeWorkers(t *testing.T) {
 	// Epochs that leave a small machine with three brokers some room: what is
 	// timed is the takeover, not a queue.
 	p := newPipeline(t, c, shape{
-		Partitions: 6, Tasks: 6, Epoch: "{ interval: 200ms }", Connection: "  heartbeat_interval: 200ms\n",
+		Partitions: 6, Outputs: 2, Tasks: 6, Epoch: "{ interval: 250ms }", Connection: "  heartbeat_interval: 200ms\n",
 	})
-	l := p.load(sized(t, 150.0, 1000), 0)
+	l := p.load(sized(t, 100.0, 1000), 0)
 	l.watch(p.Tasks, nil)
 	out := p.outputs()
 	ws := []*worker{p.start(0), p.start(1), p.start(2)}

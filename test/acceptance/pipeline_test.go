@@ -23,7 +23,8 @@ import (
 // shape is what tests vary of the pipeline. The zero value is the payments
 // pipeline with all sinks at the defaults of a user.
 type shape struct {
-	Partitions int32  // of source and output topic; 0: 4
+	Partitions int32  // of the source; 0: 4
+	Outputs    int32  // partitions of the output topic; 0: as the source
 	Tasks      int    // 0: the default
 	Guarantee  string // "": exactly_once
 	Start      string // "": earliest
@@ -142,6 +143,9 @@ func newPipeline(t *testing.T, c *services.KafkaCluster, s shape) *pipeline {
 	if s.Partitions == 0 {
 		s.Partitions = 4
 	}
+	if s.Outputs == 0 {
+		s.Outputs = s.Partitions
+	}
 	if s.Sinks == nil {
 		s.Sinks = allSinks
 	}
@@ -152,7 +156,7 @@ func newPipeline(t *testing.T, c *services.KafkaCluster, s shape) *pipeline {
 	p.adm = kadm.NewClient(p.cl)
 	p.Name = "pay-" + strings.ToLower(rand.Text()[:8])
 	p.Raw = c.Topic(t, "raw", s.Partitions, nil)
-	p.Out, p.DLQ = c.Topic(t, "out", s.Partitions, nil), p.Name+".dlq"
+	p.Out, p.DLQ = c.Topic(t, "out", s.Outputs, nil), p.Name+".dlq"
 	p.DB, p.Lake = filepath.Join(p.dir, "payments.db"), "file://"+filepath.Join(p.dir, "lake")
 	if p.Has("partner") {
 		p.partner = newPartner(t)
