@@ -31,7 +31,10 @@ func TestThreeWorkers(t *testing.T) {
 	out.current(l)
 
 	aborts := p.aborts()
+	left := ws[0].tasks()
 	p.stop(ws[0])
+	handed := out.since(l, time.Now(), left)
+	t.Logf("tasks %v of the stopped worker gave output again after %s", left, handed)
 	ws = ws[1:]
 	p.awaitTasks(6, ws...)
 	out.current(l)
@@ -45,7 +48,9 @@ func TestThreeWorkers(t *testing.T) {
 	took := out.since(l, from, lost)
 	ws = ws[1:]
 	t.Logf("tasks %v of the killed worker gave output again after %s", lost, took)
-	if limit := sessionTimeout + time.Second; took > limit {
+	// A takeover without any waiting was just timed: on a machine that needs more
+	// than a second for two, the limit is theirs.
+	if limit := sessionTimeout + max(time.Second, 2*handed); took > limit {
 		t.Errorf("tasks %v were taken over after %s, want %s at most", lost, took, limit)
 	}
 	out.current(l)
