@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // Error is one thing that is wrong with a pipeline file, for people.
@@ -105,19 +106,27 @@ type source struct {
 	lines   []string
 	secrets map[string]bool // names of settings whose values excerpts hide
 	hidden  map[int]int     // lines whose text from a column (from 0) on excerpts hide
-	cached  int             // line of cache; 0: none
-	cache   []rune
+	// cache is the line asked for last: one line may hold thousands of errors.
+	cache atomic.Pointer[runeLine]
+}
+
+type runeLine struct {
+	line  int
+	runes []rune // never changed
 }
 
 // alwaysSecret are names that hold secrets wherever they stand.
 var alwaysSecret = []string{"password", "token", "secret", "authorization", "Authorization", "api_key", "dsn"}
 
-// runes gives the characters of a line (from 1).
+// runes gives the characters of a line (from 1), which the caller must not
+// change.
 func (s *source) runes(line int) []rune {
-	if s.cached != line {
-		s.cached, s.cache = line, []rune(s.lines[line-1])
+	c := s.cache.Load()
+	if c == nil || c.line != line {
+		c = &runeLine{line, []rune(s.lines[line-1])}
+		s.cache.Store(c)
 	}
-	return s.cache
+	return c.runes
 }
 
 func newSource(name, text string) *source {

@@ -22,6 +22,7 @@ type conn struct {
 	file  os.FileInfo // the file that was opened
 	stmts map[string]driver.Stmt
 	plan  *plan // of the table, once it was looked at
+	wal   int64 // size of the write-ahead log at which bound tries again; 0: maxWAL
 }
 
 // open opens the database file; it is created only if create says so.
@@ -68,6 +69,40 @@ func (c *conn) setUp(ctx context.Context, busy time.Duration) error {
 			return fmt.Errorf("PRAGMA %s: %w", p, err)
 		}
 	}
+	return nil
+}
+
+// maxWAL is the size of the write-ahead log, in bytes, from which on it is
+// started again by force: four times what wal_autocheckpoint allows.
+const maxWAL = 64 << 20
+
+// restartWait is how long that may hold up the writer.
+const restartWait = 500 * time.Millisecond
+
+// bound keeps the write-ahead log from growing for ever. The checkpoints that
+// SQLite makes by itself never catch up while several processes write without a
+// pause: each ends behind what another has added meanwhile, and the log is
+// started again only when nothing is left in it. Where somebody reads who cannot
+// be waited for, it is tried again when the log has grown by a quarter.
+func (c *conn) bound(ctx context.Context, path string, busy time.Duration) error {
+	info, err := os.Stat(path + "-wal")
+	if err != nil || info.Size() < max(maxWAL, c.wal) {
+		return nil // no log, or another journal mode
+	}
+	none := func([]driver.Value) error { return nil }
+	err = errors.Join(
+		c.query(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", restartWait.Milliseconds()), nil, none),
+		c.query(ctx, "PRAGMA wal_checkpoint(TRUNCATE)", nil, none),
+		c.query(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", busy.Milliseconds()), nil, none),
+	)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if info, err = os.Stat(path + "-wal"); err == nil && info.Size() >= maxWAL {
+		c.wal = info.Size() + maxWAL/4
+		return nil
+	}
+	c.wal = 0
 	return nil
 }
 

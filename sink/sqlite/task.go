@@ -96,7 +96,12 @@ func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
 func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err error) {
 	try := &attempt{task: t, batch: b, refused: map[sink.Pos]sink.Verdict{}}
 	for {
-		err := t.s.with(ctx, false, func(c *conn) error { return try.run(ctx, c) })
+		err := t.s.with(ctx, false, func(c *conn) error {
+			if err := c.bound(ctx, t.s.cfg.Path, t.s.cfg.BusyTimeout); err != nil {
+				return err
+			}
+			return try.run(ctx, c)
+		})
 		if errors.Is(err, errUndone) {
 			continue // it knows of one more record to leave out, or goes row by row
 		}
