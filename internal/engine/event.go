@@ -11,7 +11,6 @@ const (
 	TaskAssigned    EventKind = "task_assigned"
 	TaskTakenOver   EventKind = "task_taken_over" // Duration: from the assignment
 	EpochDecided    EventKind = "epoch_decided"   // N records in, Bytes; Duration: from begin to decision
-	EpochPhase      EventKind = "epoch_phase"     // Detail: which
 	DeadLetter      EventKind = "dead_letter"     // Detail: code; Sink, where one refused it
 	TombstoneDrop   EventKind = "tombstone_dropped"
 	SinkApplied     EventKind = "sink_applied" // N records, Bytes; Duration of the call
@@ -21,7 +20,6 @@ const (
 	BreakerClosed   EventKind = "breaker_closed"
 	SinkLag         EventKind = "sink_lag" // Bytes in the outbox beyond the sink, Duration: age of the oldest
 	OutboxFull      EventKind = "outbox_full"
-	SourceLag       EventKind = "source_lag"   // N records behind the end
 	AttemptOver     EventKind = "attempt_over" // Err
 	TaskRevoked     EventKind = "task_revoked"
 	TaskFailed      EventKind = "task_failed" // Err: the process stops

@@ -1,9 +1,6 @@
 package epoch
 
-import (
-	"exactly/internal/journal"
-	"exactly/sink"
-)
+import "exactly/internal/journal"
 
 // Action is something to do.
 type Action interface{ action() }
@@ -86,17 +83,3 @@ func (Commit) action()       {}
 func (Confirm) action()      {}
 func (Trim) action()         {}
 func (Over) action()         {}
-
-func committables(ps []journal.Pending) []sink.Committable {
-	cs := make([]sink.Committable, len(ps))
-	for i, p := range ps {
-		cs[i] = p.Committable
-	}
-	return cs
-}
-
-// Committables are those of the items.
-func (a Commit) Committables() []sink.Committable { return committables(a.Items) }
-
-// Committables are those to keep.
-func (a Sweep) Committables() []sink.Committable { return committables(a.Keep) }
