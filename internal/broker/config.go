@@ -26,7 +26,7 @@ type Config struct {
 	SASL SASL
 
 	SessionTimeout    time.Duration // of the group; 0: 6 s
-	HeartbeatInterval time.Duration // 0: a tenth of the session time-out, at most 1 s
+	HeartbeatInterval time.Duration // 0: a thirtieth of the session time-out, at most 1 s
 
 	ClientID string // as brokers log it; "": "exactly"
 
@@ -110,7 +110,7 @@ func (c Config) WithDefaults() Config {
 		c.SessionTimeout = 6 * time.Second
 	}
 	if c.HeartbeatInterval == 0 {
-		c.HeartbeatInterval = min(c.SessionTimeout/10, time.Second)
+		c.HeartbeatInterval = min(c.SessionTimeout/30, time.Second)
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

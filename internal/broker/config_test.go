@@ -98,7 +98,7 @@ func TestConfigShowsNoSecret(t *testing.T) {
 func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ session, want time.Duration }{
-		{0, 600 * time.Millisecond}, {time.Second, 100 * time.Millisecond}, {45 * time.Second, time.Second},
+		{0, 200 * time.Millisecond}, {time.Second, time.Second / 30}, {45 * time.Second, time.Second},
 	} {
 		if got := (Config{SessionTimeout: tc.session}).WithDefaults().HeartbeatInterval; got != tc.want {
 			t.Errorf("heartbeat of session %v: got %v, want %v", tc.session, got, tc.want)

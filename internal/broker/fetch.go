@@ -4,19 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
 )
 
 // Log reads single partitions by hand: the journal, and the end offsets that
 // decide. Its client belongs to the caller.
-type Log struct{ cl *kgo.Client }
+type Log struct {
+	cl *kgo.Client
+
+	mu    sync.Mutex
+	known map[string]partitionAt // by place; dropped at any error
+}
 
 // NewLog returns a Log over a client made from Options.
-func NewLog(cl *kgo.Client) *Log { return &Log{cl} }
+func NewLog(cl *kgo.Client) *Log { return &Log{cl: cl, known: map[string]partitionAt{}} }
 
 // partitionAt is a partition and who leads it now.
 type partitionAt struct {
@@ -27,6 +34,29 @@ type partitionAt struct {
 }
 
 func (l *Log) locate(ctx context.Context, topic string, partition int32) (partitionAt, error) {
+	key := place(topic, partition)
+	l.mu.Lock()
+	at, ok := l.known[key]
+	l.mu.Unlock()
+	if ok {
+		return at, nil
+	}
+	at, err := l.lookUp(ctx, topic, partition)
+	if err == nil {
+		l.mu.Lock()
+		l.known[key] = at
+		l.mu.Unlock()
+	}
+	return at, err
+}
+
+func (l *Log) forget(topic string, partition int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, place(topic, partition))
+}
+
+func (l *Log) lookUp(ctx context.Context, topic string, partition int32) (partitionAt, error) {
 	at := partitionAt{topic: topic, partition: partition}
 	req := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()
@@ -67,6 +97,7 @@ func (l *Log) steady(ctx context.Context, what, topic string, partition int32, f
 		if err == nil {
 			return nil
 		}
+		l.forget(topic, partition)
 		var ke *kerr.Error
 		if errors.As(err, &ke) && !ke.Retriable {
 			return fmt.Errorf("%s %s-%d: %w", what, topic, partition, err)
@@ -84,11 +115,16 @@ func (l *Log) steady(ctx context.Context, what, topic string, partition int32, f
 // last stable offset.
 func (l *Log) Ends(ctx context.Context, topic string, partition int32) (start, end int64, err error) {
 	err = l.steady(ctx, "end offset of", topic, partition, func(at partitionAt) error {
-		if start, err = l.listOffset(ctx, at, -2, 0); err != nil {
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() (err error) {
+			start, err = l.listOffset(ctx, at, -2, 0)
 			return err
-		}
-		end, err = l.listOffset(ctx, at, -1, 1)
-		return err
+		})
+		g.Go(func() (err error) {
+			end, err = l.listOffset(ctx, at, -1, 1)
+			return err
+		})
+		return g.Wait()
 	})
 	return start, end, err
 }

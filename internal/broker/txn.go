@@ -85,6 +85,14 @@ func (p *Producer) Init(ctx context.Context) error {
 	return nil
 }
 
+// Warm finds the coordinator and connects to it, so that a later Init need not.
+// It changes nothing. Best effort.
+func (p *Producer) Warm(ctx context.Context) {
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{p.id}
+	_, _ = req.RequestWith(ctx, p.cl)
+}
+
 // Begin begins a transaction. It does no I/O.
 func (p *Producer) Begin() error {
 	if err := p.Err(); err != nil {

@@ -46,8 +46,8 @@ func (l *loader) derive(f *File) {
 		l.origins["dead_letters.topic"] = origin{from: fromDerived, why: "pipeline and .dlq"}
 	}
 	if f.Kafka.HeartbeatInterval == 0 {
-		f.Kafka.HeartbeatInterval = min(f.Kafka.SessionTimeout/10, time.Second)
-		l.origins["kafka.heartbeat_interval"] = origin{from: fromDerived, why: "a tenth of kafka.session_timeout, at most 1s"}
+		f.Kafka.HeartbeatInterval = min(f.Kafka.SessionTimeout/30, time.Second)
+		l.origins["kafka.heartbeat_interval"] = origin{from: fromDerived, why: "a thirtieth of kafka.session_timeout, at most 1s"}
 	}
 	f.derived = append(f.derived, Value{
 		Path: "epoch.transaction_timeout", Value: formatDuration(f.TransactionTimeout()), From: fromDerived.String(),

@@ -48,7 +48,7 @@ type Kafka struct {
 	TLS               TLS           `yaml:"tls" doc:"Encryption, and the client's certificate."`
 	SASL              SASL          `yaml:"sasl" doc:"Authentication by name and password, or by token."`
 	SessionTimeout    time.Duration `yaml:"session_timeout" default:"6s" min:"100ms" max:"30m" why:"the least that brokers allow unless told otherwise" doc:"How long a silent worker keeps its tasks."`
-	HeartbeatInterval time.Duration `yaml:"heartbeat_interval" default:"0s" why:"a tenth of session_timeout, at most 1s" doc:"How often a worker tells that it lives. 0: a tenth of session_timeout, at most 1s."`
+	HeartbeatInterval time.Duration `yaml:"heartbeat_interval" default:"0s" why:"a thirtieth of session_timeout, at most 1s" doc:"How often a worker tells that it lives. 0: a thirtieth of session_timeout, at most 1s."`
 }
 
 // TLS is the encryption of connections to brokers. Files are re-read when they

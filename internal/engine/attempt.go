@@ -32,14 +32,13 @@ type attempt struct {
 	over   error // set by the Over action
 
 	// reading
-	plain     bool            // of the at-least-once loop: the machine idles
-	compacted map[string]bool // source topics whose offsets may have gaps anywhere
-	chain     step.Chain
-	reader    *broker.Reader
-	chunks    chan chunk
-	chunk     chunk
-	pos       positions
-	moved     bool // the position is ahead of what the last epoch said
+	plain  bool // of the at-least-once loop: the machine idles
+	chain  step.Chain
+	reader *broker.Reader
+	chunks chan chunk
+	chunk  chunk
+	pos    positions
+	moved  bool // the position is ahead of what the last epoch said
 
 	// the open epochs, by number
 	open       map[int64]*openEpoch
@@ -49,6 +48,7 @@ type attempt struct {
 	lastClosed time.Time // of the last barrier
 	lastEnded  time.Time // of the last decision
 	running    time.Time // since when the takeover is done
+	barriers   int       // of this attempt
 
 	// sinks
 	routers  []router
@@ -96,10 +96,13 @@ func (a *attempt) live(ctx context.Context) (err error) {
 		a.wg.Wait()
 		a.close(err)
 	}()
-	if err := a.s.prove(ctx); err != nil {
+	if err := a.producers(ctx); err != nil {
 		return err
 	}
-	if err := a.producers(ctx); err != nil {
+	for _, p := range a.prod {
+		a.wg.Go(func() { p.Warm(ctx) })
+	}
+	if err := a.s.prove(ctx); err != nil {
 		return err
 	}
 	a.step(ctx, epoch.Start{})
@@ -234,7 +237,7 @@ func (a *attempt) due() time.Time {
 		if ep.full(a.w.c.Epoch) || a.stopping {
 			return time.Time{}
 		}
-		due := ep.began.Add(a.w.c.Epoch.Interval)
+		due := ep.began.Add(a.interval())
 		if p := a.lastEnded.Add(a.w.c.Epoch.MinPause); p.After(due) {
 			due = p
 		}
@@ -243,7 +246,18 @@ func (a *attempt) due() time.Time {
 	if a.stopping {
 		return time.Time{}
 	}
-	return a.lastClosed.Add(a.w.c.Epoch.Interval)
+	return a.lastClosed.Add(a.interval())
+}
+
+// firstInterval bounds the first epoch of an attempt: what it reads has waited
+// for the takeover already.
+const firstInterval = 10 * time.Millisecond
+
+func (a *attempt) interval() time.Duration {
+	if a.barriers == 0 {
+		return min(a.w.c.Epoch.Interval, firstInterval)
+	}
+	return a.w.c.Epoch.Interval
 }
 
 // idlePoll is how often an idle loop looks at limits and clocks.
@@ -277,6 +291,7 @@ func (a *attempt) tick(ctx context.Context) {
 		return
 	}
 	a.lastClosed, a.moved = time.Now(), false
+	a.barriers++
 	a.step(ctx, epoch.Barrier{Sources: a.pos.snapshot()})
 }
 

@@ -124,10 +124,11 @@ func (l *loop) open(ctx context.Context) (err error) {
 			a.pos.add(s.Topic, infos[s.Topic].ID, p)
 		}
 	}
-	if a.compacted, err = a.w.admin.Compacted(ctx, a.w.c.Source.Topics...); err != nil {
+	if err := a.openReader(ctx, a.pos.snapshot()); err != nil {
 		return err
 	}
-	return a.openReader(ctx)
+	a.wg.Go(func() { a.read(ctx) })
+	return nil
 }
 
 func (l *loop) openSinks(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 
 	"exactly/internal/broker"
 	"exactly/internal/epoch"
@@ -64,12 +65,22 @@ func (a *attempt) fence(ctx context.Context, act epoch.Fence) (epoch.Event, erro
 func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	start, end, err := a.w.log.Ends(ctx, a.w.names.Journal(), a.task)
-	if err != nil {
-		return nil, err
-	}
-	rec, err := a.w.log.LastCommitted(ctx, a.w.names.Journal(), a.task, start, end)
-	if err != nil {
+	var start, end int64
+	var rec *kgo.Record
+	var group broker.Offsets
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		if start, end, err = a.w.log.Ends(gctx, a.w.names.Journal(), a.task); err != nil {
+			return err
+		}
+		rec, err = a.w.log.LastCommitted(gctx, a.w.names.Journal(), a.task, start, end)
+		return err
+	})
+	g.Go(func() (err error) {
+		group, err = a.groupOffsets(gctx)
+		return err
+	})
+	if err := g.Wait(); err != nil {
 		return nil, err
 	}
 	if rec == nil {
@@ -77,13 +88,13 @@ func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {
 			return nil, Permanent(fmt.Errorf("journal %s-%d begins at offset %d and holds no record: it was truncated or deleted by retention; "+
 				"stop the workers and run `exactly reset` to begin a new generation", a.w.names.Journal(), a.task, start))
 		}
-		return epoch.Read{Offset: end}, a.checkNeverRan(ctx)
+		return epoch.Read{Offset: end}, a.checkNeverRan(group)
 	}
 	r, err := decodeJournal(rec)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkPositions(ctx, r); err != nil {
+	if err := a.checkPositions(group, r); err != nil {
 		return nil, err
 	}
 	return epoch.Read{Record: r, Offset: rec.Offset}, nil
@@ -97,18 +108,24 @@ func decodeJournal(rec *kgo.Record) (*journal.Record, error) {
 	return r, nil
 }
 
-// checkNeverRan refuses a task whose journal is empty although its group has
-// offsets: the journal topic was deleted, and a start would read the source
-// anew. A reset sets the group's offsets to the new generation's starts.
-func (a *attempt) checkNeverRan(ctx context.Context) error {
+// groupOffsets are what the group says of the task's partitions. The end of a
+// generation does not ask: it reads no source any more, and its topics may be
+// gone.
+func (a *attempt) groupOffsets(ctx context.Context) (broker.Offsets, error) {
+	if a.w.seal {
+		return nil, nil
+	}
 	want := map[string][]int32{}
 	for topic, t := range a.s.topics() {
 		want[topic] = owned(a.task, a.w.meta.Tasks, t.Partitions)
 	}
-	have, err := a.w.admin.Committed(ctx, want)
-	if err != nil {
-		return err
-	}
+	return a.w.admin.Committed(ctx, want)
+}
+
+// checkNeverRan refuses a task whose journal is empty although its group has
+// offsets: the journal topic was deleted, and a start would read the source
+// anew. A reset sets the group's offsets to the new generation's starts.
+func (a *attempt) checkNeverRan(have broker.Offsets) error {
 	for topic, parts := range have {
 		for p, at := range parts {
 			if start := a.w.meta.Starts[topic]; a.w.meta.Starts != nil && at.Offset == startAt(start, p) {
@@ -135,7 +152,7 @@ func startAt(starts []int64, p int32) int64 {
 // checkPositions compares the journal with the world: topics by their ids, and
 // the group's offsets, which only this program moves. The end of a generation
 // needs neither: it is what both ask for, and it reads no source any more.
-func (a *attempt) checkPositions(ctx context.Context, r *journal.Record) error {
+func (a *attempt) checkPositions(have broker.Offsets, r *journal.Record) error {
 	if a.w.seal {
 		return nil
 	}
@@ -148,10 +165,6 @@ func (a *attempt) checkPositions(ctx context.Context, r *journal.Record) error {
 	}
 	if r.Sealed {
 		return nil
-	}
-	have, err := a.w.admin.Committed(ctx, partitionsOf(r.Sources))
-	if err != nil {
-		return err
 	}
 	for _, s := range r.Sources {
 		for _, p := range s.Partitions {
@@ -249,10 +262,12 @@ func (a *attempt) claim(ctx context.Context, r *journal.Record) (epoch.Event, er
 	if err := a.produceJournal(p, r); err != nil {
 		return nil, err
 	}
-	if err := p.Flush(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.sendOffsets(ctx, p, r.Sources); err != nil {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.Flush(gctx) })
+	g.Go(func() error { return a.sendOffsets(gctx, p, r.Sources) })
+	// Reading shows nobody anything: it may begin before the claim is decided.
+	g.Go(func() error { return a.openReader(gctx, r.Sources) })
+	if err := g.Wait(); err != nil {
 		return nil, err
 	}
 	if err := p.End(ctx); err != nil {
@@ -352,12 +367,6 @@ func (a *attempt) sweep(ctx context.Context, act epoch.Sweep) (epoch.Event, erro
 			return nil, err
 		}
 	}
-	lim, cancel := a.limited(ctx)
-	defer cancel()
-	var err error
-	if a.compacted, err = a.w.admin.Compacted(lim, a.w.c.Source.Topics...); err != nil {
-		return nil, err
-	}
 	return epoch.Swept{}, a.hit(ctx, failpoint.SweepAfter, 0)
 }
 
@@ -390,11 +399,8 @@ func (a *attempt) openAll(ctx context.Context, r *journal.Record) {
 	a.openRunners(ctx, r)
 	a.trimmer = newTrimmer(a)
 	a.wg.Go(func() { a.trimmer.run(ctx) })
-	if !a.w.seal {
-		if err := a.openReader(ctx); err != nil {
-			a.over = err
-			return
-		}
+	if a.reader != nil {
+		a.wg.Go(func() { a.read(ctx) })
 	}
 	a.running, a.lastClosed, a.lastEnded = time.Now(), time.Now(), time.Now()
 	a.w.emit(Event{Kind: TaskTakenOver, Task: a.task, Attempt: a.m.Attempt(), Epoch: a.m.Ended()})
@@ -406,18 +412,24 @@ func (a *attempt) openAll(ctx context.Context, r *journal.Record) {
 // brokers count compressed bytes.
 const unpacked = 4
 
-func (a *attempt) openReader(ctx context.Context) (err error) {
+// openReader begins to fetch at the given positions. Not at the end of a
+// generation, which reads no source.
+func (a *attempt) openReader(ctx context.Context, sources []journal.Source) (err error) {
+	if a.w.seal {
+		return nil
+	}
+	compacted, err := a.w.admin.Compacted(ctx, a.w.c.Source.Topics...)
+	if err != nil {
+		return err
+	}
 	var starts []broker.Start
-	for _, s := range a.pos.snapshot() {
+	for _, s := range sources {
 		for _, p := range s.Partitions {
 			starts = append(starts, broker.Start{Topic: s.Topic, Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch})
 		}
 	}
-	if a.reader, err = broker.NewReader(a.w.base(), starts, int32(min(a.w.c.Memory.Fetch/unpacked, 1<<30)), a.compacted); err != nil {
-		return err
-	}
-	a.wg.Go(func() { a.read(ctx) })
-	return nil
+	a.reader, err = broker.NewReader(a.w.base(), starts, int32(min(a.w.c.Memory.Fetch/unpacked, 1<<30)), compacted)
+	return err
 }
 
 // addPartitions takes up source partitions that appeared since: they start at
