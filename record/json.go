@@ -91,6 +91,10 @@ func (d *Doc) Reset(raw []byte) error {
 	if len(raw) == 0 {
 		return &DocError{Kind: EmptyValue}
 	}
+	if d.quick(raw) {
+		return nil
+	}
+	d.clear()
 	if err := d.validate(raw); err != nil {
 		return err
 	}

@@ -161,8 +161,7 @@ func (d *Doc) Append(dst []byte) []byte {
 		first = false
 		switch {
 		case m.added:
-			dst, _ = jsontext.AppendQuote(dst, m.name)
-			dst = append(dst, ':')
+			dst = append(appendName(dst, m.name), ':')
 			dst = append(dst, m.value...)
 			continue
 		case i == last:
@@ -180,6 +179,19 @@ func (d *Doc) Append(dst []byte) []byte {
 		return append(dst, '}')
 	}
 	return append(dst, d.raw[d.end:]...)
+}
+
+// appendName appends a field's name in quotes.
+func appendName(dst, name []byte) []byte {
+	for _, c := range name {
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			dst, _ = jsontext.AppendQuote(dst, name)
+			return dst
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, name...)
+	return append(dst, '"')
 }
 
 // lastOriginal is the index of the last field that came with the bytes and is

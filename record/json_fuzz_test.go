@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -81,6 +82,48 @@ func checkUntouched(t *testing.T, before, after []byte, touched map[string]bool)
 	}
 	if was, is := list(before), list(after); was != is {
 		t.Fatalf("untouched fields changed:\n%q\n%q", was, is)
+	}
+}
+
+// FuzzQuick: what quick takes is what the strict decoder takes, and it finds
+// the same members.
+func FuzzQuick(f *testing.F) {
+	for _, s := range []string{
+		`{"payment_id":"p-1","amount_cents":1000,"at":"2026-01-01T00:00:00.000Z"}`,
+		" {\t\"a\" : -0.5e+10 ,\r\n\"b\":true , \"c\":null,\"d\":false}\n",
+		`{"a":1,"a":2}`, `{"a":01}`, `{"a":1.}`, `{"a":1e}`, `{"a":-}`, `{"a":tru}`, `{"a":1,}`, `{"a":1}}`, `{"a":1} x`, `{"a" 1}`,
+		`{"é":"ü"}`, "{\"a\":\"\xff\"}", "{\"a\":\"\x01\"}", `{"a":"\n"}`, `{"\u0061":1,"a":2}`, `{"a":{"b":1}}`, `{"a":"b`, `{"a":`, `{"a"`, `{`, `{}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var quick, strict Doc
+		if !quick.quick(raw) {
+			return
+		}
+		if err := strict.validate(raw); err != nil {
+			t.Fatalf("took %q: %v", raw, err)
+		}
+		strict.index(raw)
+		if quick.body != strict.body || quick.end != strict.end || !reflect.DeepEqual(quick.members, strict.members) {
+			t.Fatalf("%q: got %+v, want %+v", raw, quick, strict)
+		}
+	})
+}
+
+func TestQuick(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]bool{
+		`{"payment_id":"p-1","amount_cents":1000,"ok":true,"none":null,"é":-1.5e3}`: true,
+		" { \"a\" : 1 , \"b\" : 2 } ": true,
+		`{"a":1,"a":2}`:                   false,
+		`{"a":{}}`:                        false,
+		`{"a":"\n"}`:                     false,
+	} {
+		var d Doc
+		if got := d.quick([]byte(raw)); got != want {
+			t.Errorf("%s: %t", raw, got)
+		}
 	}
 }
 

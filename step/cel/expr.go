@@ -24,6 +24,7 @@ type Expr struct {
 	fields []string
 	whole  bool
 	epoch  bool
+	costly bool // runs under the cost limit
 }
 
 // String gives the source text.
@@ -49,7 +50,11 @@ func (x *Expr) Type() Type { return x.result }
 // document edited. Errors of this and the other evaluations are *EvalError.
 func (x *Expr) Any(v *Vars) (res ref.Val, ok bool, err error) {
 	v.types = x.types
-	res, _, err = x.prog.Eval(v)
+	vars, err := v.activation(x.costly)
+	if err != nil {
+		return nil, false, evalError(err)
+	}
+	res, _, err = x.prog.Eval(vars)
 	if err != nil {
 		return nil, false, evalError(err)
 	}
