@@ -25,7 +25,7 @@ func failPoints(w *world) {
 			for nth := 1; ; nth++ {
 				hit := false
 				name := fmt.Sprintf("%s/%s/%d", point.Point, mode, nth)
-				ok := w.again(name, func(w *world) { hit = crashAt(w, failpoint.Point(point.Point), mode == "crash", nth) })
+				ok := w.again(name, func(w *world) { hit = crashAt(w, point.Point, mode == "crash", nth) })
 				if !ok || !hit {
 					break
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"exactly/internal/cli"
+	"exactly/internal/failpoint"
 )
 
 // run runs one command in this process.
@@ -121,10 +122,15 @@ func TestReference(t *testing.T) {
 	}{
 		{"pipeline.schema.json", []string{"schema"}},
 		{"pipeline.md", []string{"schema", "--docs"}},
+		{"failpoints.md", nil},
 	} {
-		code, got, stderr := run(t, nil, c.args...)
-		if code != 0 {
-			t.Fatal(stderr)
+		got := failpoint.Markdown()
+		if c.args != nil {
+			code, out, stderr := run(t, nil, c.args...)
+			if code != 0 {
+				t.Fatal(stderr)
+			}
+			got = out
 		}
 		path := filepath.Join("..", "..", "docs", "reference", c.file)
 		if *update {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,7 @@ import (
 
 func newReset(a *app) *cobra.Command {
 	var o exactly.ResetOptions
-	var asJSON bool
+	var asJSON, unsafePoints bool
 	cmd := &cobra.Command{
 		Use:   "reset FILE",
 		Short: "Begin a new generation: other task count, start position or sinks",
@@ -27,25 +28,34 @@ func newReset(a *app) *cobra.Command {
 			"lets the new one begin where the old one stopped, or at --to. Run again after a failure, it\n" +
 			"goes on where it stopped.",
 		Args: args("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.reset(cmd.Context(), args[0], o, asJSON) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.reset(cmd.Context(), args[0], o, asJSON, unsafePoints)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.To, "to", "", "where to begin: earliest, latest, a time (RFC 3339) or group:NAME (default: where the old generation stopped)")
 	flags.StringSliceVar(&o.DropSinks, "drop-sink", nil, "a sink that left FILE: give up what it has not applied")
 	flags.DurationVar(&o.Wait, "wait", 5*time.Minute, "how long each task's outbox may take to drain")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	unsafeFlag(flags, &unsafePoints)
 	return cmd
 }
 
-func (a *app) reset(ctx context.Context, path string, o exactly.ResetOptions, asJSON bool) error {
+func (a *app) reset(ctx context.Context, path string, o exactly.ResetOptions, asJSON, unsafePoints bool) (err error) {
 	f, err := config.Load(path, a.kinds, a.env)
 	if err != nil {
 		return err
 	}
+	points, err := a.failPoints("exactly reset", unsafePoints)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, points.Close()) }()
 	p, err := catalog.Pipeline(f, a.log)
 	if err != nil {
 		return err
 	}
+	p.Failpoints = points
 	res, err := p.Reset(ctx, o)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"exactly"
 	"exactly/internal/catalog"
@@ -33,7 +34,7 @@ func newRun(a *app) *cobra.Command {
 			return a.run(cmd.Context(), args[0], unsafePoints)
 		},
 	}
-	cmd.Flags().BoolVar(&unsafePoints, "unsafe-failpoints", false, "let the environment arm fail points; for tests only")
+	unsafeFlag(cmd.Flags(), &unsafePoints)
 	return cmd
 }
 
@@ -49,18 +50,30 @@ func gcLimit(f *config.File) int64 {
 	return 32<<20 + tasks*(f.Memory.Fetch+f.Memory.Epoch+f.Memory.Handover)*3/4
 }
 
+func unsafeFlag(flags *pflag.FlagSet, on *bool) {
+	flags.BoolVar(on, "unsafe-failpoints", false, "let the environment arm fail points; for tests only")
+}
+
+// failPoints are those that the environment arms, if the flag allows it.
+func (a *app) failPoints(cmd string, allowed bool) (*failpoint.Set, error) {
+	points, err := failpoint.FromEnv(func(k string) string { v, _ := a.env(k); return v }, allowed, a.log)
+	if err != nil {
+		return nil, usageError{cmd: cmd, err: err}
+	}
+	return points, nil
+}
+
 func (a *app) run(ctx context.Context, path string, unsafePoints bool) (err error) {
 	f, err := config.Load(path, a.kinds, a.env)
 	if err != nil {
 		return err
 	}
-	getenv := func(k string) string { v, _ := a.env(k); return v }
-	points, err := failpoint.FromEnv(getenv, unsafePoints, a.log)
+	points, err := a.failPoints("exactly run", unsafePoints)
 	if err != nil {
-		return usageError{cmd: "exactly run", err: err}
+		return err
 	}
 	defer func() { err = errors.Join(err, points.Close()) }()
-	if getenv("GOMEMLIMIT") == "" {
+	if limit, _ := a.env("GOMEMLIMIT"); limit == "" {
 		debug.SetMemoryLimit(gcLimit(f))
 	}
 	p, err := catalog.Pipeline(f, a.log)

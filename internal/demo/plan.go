@@ -12,14 +12,15 @@ import (
 // out: it has none.
 var (
 	epochPhases = []failpoint.Point{
-		failpoint.Filled, failpoint.FlushDone, failpoint.JournalAfter, failpoint.OffsetsAfter,
+		failpoint.Filled, failpoint.FlushDone, failpoint.JournalBefore, failpoint.JournalAfter,
+		failpoint.OffsetsBefore, failpoint.OffsetsAfter,
 		failpoint.EndBefore, failpoint.EndAfter, failpoint.CommitBefore, failpoint.CommitAfter,
 		failpoint.ApplyBefore, failpoint.ApplyAfter, failpoint.TrimAfter,
 		failpoint.SinkTxnBefore, failpoint.SinkTxnAfter, failpoint.SinkStageAfter,
 	}
 	takeoverPhases = []failpoint.Point{
-		failpoint.FenceA, failpoint.FenceB, failpoint.ClaimBefore, failpoint.ClaimAfter,
-		failpoint.RecoverAfter, failpoint.SweepAfter,
+		failpoint.FenceBefore, failpoint.FenceA, failpoint.FenceB, failpoint.ReadAfter, failpoint.ClaimBefore, failpoint.ClaimAfter,
+		failpoint.VerifyAfter, failpoint.RecoverAfter, failpoint.SweepAfter,
 	}
 )
 

@@ -26,6 +26,9 @@ func (a *attempt) carryOutEpoch(ctx context.Context, act epoch.Action) {
 	case epoch.Offsets:
 		p, dl := a.prod[epoch.Of(act.Epoch)], a.open[act.Epoch].deadline
 		a.within(ctx, act.Epoch, dl, func(ctx context.Context) (epoch.Event, error) {
+			if err := a.hit(ctx, failpoint.OffsetsBefore, act.Epoch); err != nil {
+				return nil, err
+			}
 			if err := a.sendOffsets(ctx, p, act.Sources); err != nil {
 				return nil, err
 			}
@@ -116,6 +119,9 @@ func (a *attempt) written(ctx context.Context, n int64, st *staging, ch <-chan s
 func (a *attempt) journal(ctx context.Context, act epoch.Journal) {
 	p := a.prod[epoch.Of(act.Epoch)]
 	a.within(ctx, act.Epoch, a.open[act.Epoch].deadline, func(ctx context.Context) (epoch.Event, error) {
+		if err := a.hit(ctx, failpoint.JournalBefore, act.Epoch); err != nil {
+			return nil, err
+		}
 		for _, v := range act.Verdicts {
 			why := &letter{stage: "sink " + v.Sink, sink: v.Sink, code: v.Code, reason: v.Reason}
 			for _, rec := range a.letters(act.Epoch, v.Payload.(record.Record), why) {

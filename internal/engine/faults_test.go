@@ -37,16 +37,16 @@ func (b *bench) run(c engine.Config) (stop func() error) {
 func TestLostAnswerAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, p := range failpoint.Points() {
-		if strings.HasPrefix(p.Point, "sink/") {
-			continue // inside real sinks: their own tests
+		if name := string(p.Point); strings.HasPrefix(name, "sink/") || strings.HasPrefix(name, "reset/") {
+			continue // inside real sinks, of a command: their own tests
 		}
-		t.Run(strings.ReplaceAll(p.Point, "/", "_"), func(t *testing.T) {
+		t.Run(strings.ReplaceAll(string(p.Point), "/", "_"), func(t *testing.T) {
 			b := newBench(t, 2)
 			c := b.config()
 			c.Restart = engine.Restart{Max: 1000, Delay: time.Millisecond, MaxDelay: 5 * time.Millisecond}
 			var hits atomic.Int64
 			c.Failpoints = failpoint.New(func(_ context.Context, at failpoint.Point, _ int32, _ int64) error {
-				if string(at) != p.Point {
+				if at != p.Point {
 					return nil
 				}
 				if n := hits.Add(1); n == 1 || n == 4 {

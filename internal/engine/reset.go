@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"exactly/internal/broker"
+	"exactly/internal/failpoint"
 	"exactly/internal/journal"
 	"exactly/sink"
 )
@@ -66,14 +67,23 @@ func (w *Worker) Reset(ctx context.Context, o ResetOptions) (res ResetResult, er
 	if next.Starts, err = w.nextStarts(ctx, o.To); err != nil {
 		return res, err
 	}
+	if err := w.c.Failpoints.Hit(ctx, failpoint.ResetSealed, -1, 0); err != nil {
+		return res, err
+	}
 	// Before meta says it: the first start of the generation compares.
 	if err := w.moveGroup(ctx, next.Starts); err != nil {
+		return res, err
+	}
+	if err := w.c.Failpoints.Hit(ctx, failpoint.ResetMoved, -1, 0); err != nil {
 		return res, err
 	}
 	if next.Tasks == 0 {
 		next.Tasks = defaultTasks(w.sources)
 	}
 	if _, err := w.admin.UpdateMeta(ctx, have, next); err != nil {
+		return res, err
+	}
+	if err := w.c.Failpoints.Hit(ctx, failpoint.ResetBegun, -1, 0); err != nil {
 		return res, err
 	}
 	return ResetResult{

@@ -52,6 +52,11 @@ func (a *attempt) limited(ctx context.Context) (context.Context, context.CancelF
 func (a *attempt) fence(ctx context.Context, act epoch.Fence) (epoch.Event, error) {
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
+	if act.Producer == epoch.A {
+		if err := a.hit(ctx, failpoint.FenceBefore, 0); err != nil {
+			return nil, err
+		}
+	}
 	if err := a.prod[act.Producer].Init(ctx); err != nil {
 		return nil, err
 	}
@@ -88,7 +93,10 @@ func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {
 			return nil, Permanent(fmt.Errorf("journal %s-%d begins at offset %d and holds no record: it was truncated or deleted by retention; "+
 				"stop the workers and run `exactly reset` to begin a new generation", a.w.names.Journal(), a.task, start))
 		}
-		return epoch.Read{Offset: end}, a.checkNeverRan(group)
+		if err := a.checkNeverRan(group); err != nil {
+			return nil, err
+		}
+		return epoch.Read{Offset: end}, a.hit(ctx, failpoint.ReadAfter, 0)
 	}
 	r, err := decodeJournal(rec)
 	if err != nil {
@@ -97,7 +105,7 @@ func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {
 	if err := a.checkPositions(group, r); err != nil {
 		return nil, err
 	}
-	return epoch.Read{Record: r, Offset: rec.Offset}, nil
+	return epoch.Read{Record: r, Offset: rec.Offset}, a.hit(ctx, failpoint.ReadAfter, r.Epoch)
 }
 
 func decodeJournal(rec *kgo.Record) (*journal.Record, error) {
@@ -322,7 +330,7 @@ func (a *attempt) verify(ctx context.Context, act epoch.Verify) (epoch.Event, er
 			case err != nil:
 				return nil, err
 			case r.Same(act.Claim) && r.Worker == act.Claim.Worker && r.Time == act.Claim.Time:
-				return epoch.Verified{Undisturbed: seen}, nil
+				return epoch.Verified{Undisturbed: seen}, a.hit(ctx, failpoint.VerifyAfter, r.Epoch)
 			case !seen && rec.Offset == act.PrevOffset && r.Same(act.Prev):
 				seen = true
 			default:

@@ -39,7 +39,7 @@ func (t *trimmer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if at := t.offset.Load(); at > done {
+		if at := t.offset.Load(); at > done && t.a.hit(ctx, failpoint.TrimBefore, 0) == nil {
 			err := t.a.w.admin.Trim(ctx, t.a.w.names.Outbox(), t.a.task, at)
 			switch {
 			case ctx.Err() != nil:

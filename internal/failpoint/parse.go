@@ -122,7 +122,7 @@ func parseAction(text string) (Action, time.Duration, error) {
 
 func known(p Point) bool {
 	for _, q := range Points() {
-		if q.Point == string(p) {
+		if q.Point == p {
 			return true
 		}
 	}

@@ -26,7 +26,7 @@ type Passed struct {
 func New(hook func(ctx context.Context, p Point, task int32, epoch int64) error) *Set {
 	s := &Set{hook: hook, hits: map[Point]*atomic.Int64{}}
 	for _, p := range Points() {
-		s.hits[Point(p.Point)] = new(atomic.Int64)
+		s.hits[p.Point] = new(atomic.Int64)
 	}
 	return s
 }

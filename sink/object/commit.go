@@ -86,7 +86,7 @@ func (t *task) Sweep(ctx context.Context, keep []sink.Committable) error {
 	for name, err := range t.s.store.Uploads(ctx) {
 		if err == nil && t.orphan(name) && !kept[name] {
 			removed++
-			err = t.s.store.Abort(ctx, name)
+			err = t.abort(ctx, name)
 		}
 		if err != nil {
 			return fmt.Errorf("sweep sink %s: %w", t.s.name, err)
@@ -98,6 +98,17 @@ func (t *task) Sweep(ctx context.Context, keep []sink.Committable) error {
 			"sink", o.Sink, "task", o.Task, "attempt", o.Attempt, "files", removed)
 	}
 	return nil
+}
+
+func (t *task) abort(ctx context.Context, name string) error {
+	hit := func(p failpoint.Point) error { return t.owner.Failpoints.Hit(ctx, p, t.owner.Task, 0) }
+	if err := hit(failpoint.SinkAbortBefore); err != nil {
+		return err
+	}
+	if err := t.s.store.Abort(ctx, name); err != nil {
+		return err
+	}
+	return hit(failpoint.SinkAbortAfter)
 }
 
 // orphan reports whether an upload is of an older attempt of this owner. What

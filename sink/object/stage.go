@@ -19,6 +19,9 @@ func (t *task) Stage(ctx context.Context, now time.Time, force bool) ([]sink.Com
 		return nil, t.broken
 	}
 	if t.ripe(now, force) {
+		if err := t.owner.Failpoints.Hit(ctx, failpoint.SinkStageBefore, t.owner.Task, t.taken.Epoch); err != nil {
+			return nil, t.stageError(err)
+		}
 		if err := t.seal(); err != nil {
 			return nil, t.stageError(err)
 		}
