@@ -60,6 +60,7 @@ func levels() map[string]place {
 		"cmd/exactly":  {level: 6, beside: []string{"internal/cli"}},
 
 		"internal/lint":     {level: testingLevel},
+		"internal/model":    {level: testingLevel},
 		"internal/services": {level: testingLevel},
 		"internal/simtest":  {level: testingLevel},
 	}
