@@ -16,6 +16,7 @@ import (
 	"exactly/internal/payments"
 	"exactly/internal/services"
 	"exactly/record"
+	"exactly/test/rig"
 )
 
 // odd is a record that is no ordinary payment, and its fate: the dead letters
@@ -73,26 +74,26 @@ func odds() []odd {
 func TestFates(t *testing.T) {
 	for _, oversize := range []string{"pieces", "pointer"} {
 		t.Run(oversize, func(t *testing.T) {
-			p := newPipeline(t, services.Kafka(t, one), shape{
+			p := rig.New(t, services.Kafka(t, one), rig.Shape{
 				Tasks: 2, Dead: "oversize: " + oversize, Restart: "{ max: 1000, delay: 50ms, max_delay: 1s }",
 			})
-			p.partner.poison = func(b []byte) bool {
+			p.Partner.Poison = func(b []byte) bool {
 				return bytes.Contains(b, []byte(`"merchant-666"`)) || bytes.Contains(b, []byte(`"poison":true`))
 			}
-			f := &fates{p: p, at: map[string]*record.Record{}, want: map[string]letter{}, l: &load{p: p, tally: newTally(p.Raw, nil)}}
+			f := &fates{p: p, at: map[string]*record.Record{}, want: map[string]letter{}, l: p.Idle()}
 			ws := f.kill(
 				"epoch/applied:hit=3=kill", "sink/after-commit:hit=2=kill", "epoch/before-decision:hit=4=kill",
 				"epoch/journaled:hit=3=kill", "sink/before-commit:hit=5=kill", "epoch/decided:hit=5=kill",
 			)
 			f.deletePayments()
 			f.awaitLetters()
-			p.partner.calm()
+			p.Partner.Calm()
 			f.awaitSinks(ws)
-			p.stop(ws...)
+			p.Stop(ws...)
 			f.verifyLetters(oversize)
 			f.verifyTombstones()
 			f.verifyBytes()
-			if code, r := p.audit(); code != 0 {
+			if code, r := p.Audit(); code != 0 {
 				t.Errorf("audit: exit code %d, %+v", code, r)
 			}
 		})
@@ -102,8 +103,8 @@ func TestFates(t *testing.T) {
 // fates writes odd records among ordinary ones and knows what must become of
 // them.
 type fates struct {
-	p     *pipeline
-	l     *load
+	p     *rig.Pipeline
+	l     *rig.Load
 	n     int
 	at    map[string]*record.Record // the odd ones, by their place
 	want  map[string]letter         // by place and sink
@@ -117,11 +118,11 @@ func place(topic string, partition int32, offset int64) string {
 
 // write writes one of each kind, and some payments.
 func (f *fates) write() {
-	t := f.p.t
+	t := f.p.T
 	t.Helper()
-	cl := f.p.c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(8<<20))
+	cl := f.p.Cluster.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(8<<20))
 	defer cl.Close()
-	f.l.produce(0, 100)
+	f.l.Produce(0, 100)
 	for _, o := range odds() {
 		f.n++
 		id := fmt.Sprintf("odd-%d", f.n)
@@ -129,7 +130,7 @@ func (f *fates) write() {
 			Topic: f.p.Raw, Partition: int32(f.n) % f.p.Partitions, Key: []byte(id), Value: o.value(id),
 			Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte(id)}}, Timestamp: time.Now(),
 		}
-		check(t, cl.ProduceSync(t.Context(), rec).FirstErr())
+		rig.Check(t, cl.ProduceSync(t.Context(), rec).FirstErr())
 		at := place(rec.Topic, rec.Partition, rec.Offset)
 		f.at[at] = &record.Record{Key: rec.Key, Value: rec.Value}
 		for _, l := range o.letters {
@@ -139,56 +140,56 @@ func (f *fates) write() {
 			f.exact = id
 		}
 	}
-	<-f.l.done
-	check(t, f.l.err)
+	<-f.l.Done
+	rig.Check(t, f.l.Err)
 }
 
 // kill runs two workers and lets each of the arms kill one of them, while odd
 // records arrive.
-func (f *fates) kill(arms ...string) []*worker {
-	f.p.t.Helper()
-	steady := f.p.start(0)
+func (f *fates) kill(arms ...string) []*rig.Worker {
+	f.p.T.Helper()
+	steady := f.p.Run(0)
 	for _, arm := range arms {
-		w := f.p.start(1, arm)
-		await(f.p.t, "the worker to be killed by "+arm, func(context.Context) (string, bool) {
-			steady.mustLive()
+		w := f.p.Run(1, arm)
+		rig.Await(f.p.T, "the worker to be killed by "+arm, func(context.Context) (string, bool) {
+			steady.MustLive()
 			if !w.Alive() {
 				return "", true
 			}
 			f.write()
-			pause(f.p.t, 200*time.Millisecond)
+			rig.Pause(f.p.T, 200*time.Millisecond)
 			return fmt.Sprint(f.n, " odd records"), false
 		})
-		if code := w.exit(); code != -1 {
-			f.p.t.Fatalf("a worker with %s ended by itself, exit code %d", arm, code)
+		if code := w.Exit(); code != -1 {
+			f.p.T.Fatalf("a worker with %s ended by itself, exit code %d", arm, code)
 		}
 	}
-	f.p.t.Logf("%d odd records, %d dead letters expected, %d kills", f.n, len(f.want), len(arms))
-	return []*worker{steady, f.p.start(1)}
+	f.p.T.Logf("%d odd records, %d dead letters expected, %d kills", f.n, len(f.want), len(arms))
+	return []*rig.Worker{steady, f.p.Run(1)}
 }
 
 // deletePayments writes tombstones for some payments.
 func (f *fates) deletePayments() {
-	f.p.t.Helper()
-	cl := f.p.c.Client(f.p.t)
+	f.p.T.Helper()
+	cl := f.p.Cluster.Client(f.p.T)
 	for i := range int64(20) {
 		id := payments.ID(i)
-		check(f.p.t, cl.ProduceSync(f.p.t.Context(), &kgo.Record{Topic: f.p.Raw, Key: []byte(id)}).FirstErr())
+		rig.Check(f.p.T, cl.ProduceSync(f.p.T.Context(), &kgo.Record{Topic: f.p.Raw, Key: []byte(id)}).FirstErr())
 		f.gone = append(f.gone, id)
 	}
 }
 
 // letters parses what the dead-letter topic holds.
 func (f *fates) letters() []deadletter.Parsed {
-	f.p.t.Helper()
+	f.p.T.Helper()
 	var out []deadletter.Parsed
-	for _, r := range f.p.read(f.p.DLQ) {
+	for _, r := range f.p.Read(f.p.DLQ) {
 		var hs []record.Header
 		for _, h := range r.Headers {
 			hs = append(hs, record.Header{Key: h.Key, Value: h.Value})
 		}
 		l, err := deadletter.Parse(r.Key, r.Value, hs, r.Timestamp.UnixMilli())
-		check(f.p.t, err)
+		rig.Check(f.p.T, err)
 		out = append(out, l)
 	}
 	return out
@@ -200,8 +201,8 @@ func letterKey(l deadletter.Parsed) string {
 }
 
 func (f *fates) awaitLetters() {
-	f.p.t.Helper()
-	await(f.p.t, "every dead letter", func(context.Context) (string, bool) {
+	f.p.T.Helper()
+	rig.Await(f.p.T, "every dead letter", func(context.Context) (string, bool) {
 		have := map[string]bool{}
 		for _, l := range f.letters() {
 			have[letterKey(l)] = true
@@ -217,13 +218,13 @@ func (f *fates) awaitLetters() {
 }
 
 // awaitSinks waits until all sinks are at the end, the tombstones included.
-func (f *fates) awaitSinks(ws []*worker) {
-	f.p.t.Helper()
-	await(f.p.t, "the sinks to be right", func(context.Context) (string, bool) {
+func (f *fates) awaitSinks(ws []*rig.Worker) {
+	f.p.T.Helper()
+	rig.Await(f.p.T, "the sinks to be right", func(context.Context) (string, bool) {
 		for _, w := range ws {
-			w.mustLive()
+			w.MustLive()
 		}
-		code, r := f.p.audit()
+		code, r := f.p.Audit()
 		return fmt.Sprintf("exit code %d, %+v", code, r), code == 0
 	})
 }

@@ -10,11 +10,12 @@ import (
 
 	"exactly/internal/deadletter"
 	"exactly/record"
+	"exactly/test/rig"
 )
 
 // verifyLetters wants each letter once, with its bytes.
 func (f *fates) verifyLetters(oversize string) {
-	t := f.p.t
+	t := f.p.T
 	t.Helper()
 	got := map[string][]deadletter.Parsed{}
 	for _, l := range f.letters() {
@@ -72,20 +73,20 @@ func sameBytes(ls []deadletter.Parsed, src *record.Record, large bool, oversize 
 
 // verifyTombstones: deletes reach the topic and the table.
 func (f *fates) verifyTombstones() {
-	t := f.p.t
+	t := f.p.T
 	t.Helper()
 	tombs := map[string]int{}
-	for _, r := range f.p.read(f.p.Out) {
+	for _, r := range f.p.Read(f.p.Out) {
 		if r.Value == nil {
 			tombs[string(r.Key)]++
 		}
 	}
-	db, err := openDB(f.p.DB, "ro")
-	check(t, err)
+	db, err := rig.OpenDB(f.p.DB, "ro")
+	rig.Check(t, err)
 	defer db.Close()
 	for _, id := range f.gone {
 		var rows int
-		check(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM payment_records WHERE payment_id = ?", id).Scan(&rows))
+		rig.Check(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM payment_records WHERE payment_id = ?", id).Scan(&rows))
 		if tombs[id] != 1 || rows != 0 {
 			t.Errorf("payment %s: %d tombstones in the topic, %d rows; want one and none", id, tombs[id], rows)
 		}
@@ -97,14 +98,14 @@ func (f *fates) verifyTombstones() {
 
 // verifyBytes: numbers beyond what a double holds came through as they were.
 func (f *fates) verifyBytes() {
-	f.p.t.Helper()
-	for _, r := range f.p.read(f.p.Out) {
+	f.p.T.Helper()
+	for _, r := range f.p.Read(f.p.Out) {
 		if string(r.Key) == f.exact {
 			if !bytes.Contains(r.Value, []byte(`"big":12345678901234567890123,"small":0.10000000000000000001`)) {
-				f.p.t.Errorf("numbers were changed: %s", r.Value)
+				f.p.T.Errorf("numbers were changed: %s", r.Value)
 			}
 			return
 		}
 	}
-	f.p.t.Errorf("payment %s is not in the output", f.exact)
+	f.p.T.Errorf("payment %s is not in the output", f.exact)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"exactly/internal/services"
+	"exactly/test/rig"
 )
 
 // TestKillsOnThreeBrokers: workers are killed at random and frozen past their
@@ -13,10 +14,10 @@ import (
 // nothing undecided ever seen.
 func TestKillsOnThreeBrokers(t *testing.T) {
 	c := services.Kafka(t, three)
-	p := newPipeline(t, c, shape{Tasks: 4, Restart: "{ max: 1000, delay: 50ms, max_delay: 1s }"})
+	p := rig.New(t, c, rig.Shape{Tasks: 4, Restart: "{ max: 1000, delay: 50ms, max_delay: 1s }"})
 	storm{
-		payments: sized(t, int64(20_000), 100_000), rate: sized(t, 400.0, 1000),
-		kills: sized(t, 12, 50), zombies: sized(t, 1, 4), workers: 3, broker: true,
+		payments: rig.Sized(t, int64(20_000), 100_000), rate: rig.Sized(t, 400.0, 1000),
+		kills: rig.Sized(t, 12, 50), zombies: rig.Sized(t, 1, 4), workers: 3, broker: true,
 	}.over(p)
 }
 
@@ -24,10 +25,10 @@ func TestKillsOnThreeBrokers(t *testing.T) {
 // and producer epochs do not rise with each transaction (before KIP-890).
 func TestKillsWithTransactionVersion1(t *testing.T) {
 	c := services.Kafka(t, services.Options{Nodes: 3, TransactionVersion: 1, Own: true})
-	p := newPipeline(t, c, shape{Tasks: 4, Restart: "{ max: 1000, delay: 50ms, max_delay: 1s }"})
+	p := rig.New(t, c, rig.Shape{Tasks: 4, Restart: "{ max: 1000, delay: 50ms, max_delay: 1s }"})
 	storm{
-		payments: sized(t, int64(5_000), 100_000), rate: sized(t, 300.0, 1000),
-		kills: sized(t, 5, 50), zombies: 1, workers: 2, broker: true,
+		payments: rig.Sized(t, int64(5_000), 100_000), rate: rig.Sized(t, 300.0, 1000),
+		kills: rig.Sized(t, 5, 50), zombies: 1, workers: 2, broker: true,
 	}.over(p)
 }
 
@@ -40,38 +41,38 @@ type storm struct {
 }
 
 // over carries the storm out and audits.
-func (s storm) over(p *pipeline) {
-	t := p.t
-	rnd := random(t)
-	l := p.load(s.rate, 0)
-	l.watch(p.Tasks, nil)
-	c := newChaos(p, rnd, s.workers)
-	p.awaitTasks(p.Tasks, c.slots...)
+func (s storm) over(p *rig.Pipeline) {
+	t := p.T
+	rnd := rig.Random(t)
+	l := p.Load(s.rate, 0)
+	l.Watch(p.Tasks, nil)
+	c := rig.NewChaos(p, rnd, s.workers)
+	p.AwaitTasks(p.Tasks, c.Slots...)
 	node := 1 + rnd.IntN(3)
 	for i := range s.kills {
 		if s.broker && i == s.kills/3 {
-			check(t, p.c.Kill(node))
+			rig.Check(t, p.Cluster.Kill(node))
 			t.Logf("killed broker %d", node)
 		}
 		if s.broker && i == 2*s.kills/3 {
-			check(t, p.c.Start(t.Context(), node))
+			rig.Check(t, p.Cluster.Start(t.Context(), node))
 		}
-		if i%(s.kills/s.zombies) == s.kills/s.zombies/2 && c.zombies < s.zombies {
-			c.zombie(p.Tasks)
+		if i%(s.kills/s.zombies) == s.kills/s.zombies/2 && c.Zombies < s.zombies {
+			c.Zombie(p.Tasks)
 		}
-		c.kill()
-		state, _ := l.progress()
+		c.Kill()
+		state, _ := l.Progress()
 		t.Logf("%s: %s", c, state)
 	}
-	c.killAll()
-	check(t, p.c.InSync(t.Context()))
-	l.atLeast(s.payments)
-	n := l.stop()
-	p.partner.calm()
-	l.complete(c.slots...)
-	p.stop(c.slots...)
-	l.wantDecided()
-	p.partner.verify(t)
-	p.wantRight(n)
+	c.KillAll()
+	rig.Check(t, p.Cluster.InSync(t.Context()))
+	l.AtLeast(s.payments)
+	n := l.Stop()
+	p.Partner.Calm()
+	l.Complete(c.Slots...)
+	p.Stop(c.Slots...)
+	l.WantDecided()
+	p.Partner.Verify(t)
+	p.WantRight(n)
 	t.Logf("%d payments, %s", n, c)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"exactly/internal/services"
+	"exactly/test/rig"
 )
 
 // TestRefusedStarts: what would lose or double records stops the start, with
@@ -14,114 +15,82 @@ import (
 func TestRefusedStarts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		before func(p *pipeline) // the pipeline has run, and is stopped
+		before func(p *rig.Pipeline) // the pipeline has run, and is stopped
 		code   int
 		want   []string
-		remedy func(p *pipeline) // as the refusal says
+		remedy func(p *rig.Pipeline) // as the refusal says
 	}{
 		{
-			"source topic deleted and made again", (*pipeline).recreate, 3,
+			"source topic deleted and made again", (*rig.Pipeline).Recreate, 3,
 			[]string{"was deleted and made again", "exactly reset"},
-			func(p *pipeline) { p.reset("--to", "earliest") },
+			func(p *rig.Pipeline) { p.Reset("--to", "earliest") },
 		},
 		{
-			"same name, other tasks", func(p *pipeline) { p.Tasks = 3; p.write() }, 3,
+			"same name, other tasks", func(p *rig.Pipeline) { p.Tasks = 3; p.Write() }, 3,
 			[]string{"tasks", "2 there and 3 here", "made 20", " by "},
-			func(p *pipeline) { p.reset() },
+			func(p *rig.Pipeline) { p.Reset() },
 		},
 		{
-			"same name, other source", func(p *pipeline) { p.Raw = p.c.Topic(p.t, "other", 4, nil); p.write() }, 3,
+			"same name, other source", func(p *rig.Pipeline) { p.Raw = p.Cluster.Topic(p.T, "other", 4, nil); p.Write() }, 3,
 			[]string{"source.topics", "exactly reset"},
-			func(p *pipeline) { p.reset("--to", "earliest") },
+			func(p *rig.Pipeline) { p.Reset("--to", "earliest") },
 		},
 		{
-			"offsets moved by hand", func(p *pipeline) { p.moveOffset(-3) }, 3,
+			"offsets moved by hand", func(p *rig.Pipeline) { p.MoveOffset(-3) }, 3,
 			[]string{"the committed offset is", "exactly reset --to", "or move it back"},
-			func(p *pipeline) { p.moveOffset(3) },
+			func(p *rig.Pipeline) { p.MoveOffset(3) },
 		},
 		{
-			"offsets moved by hand, reset", func(p *pipeline) { p.moveOffset(-3) }, 3,
+			"offsets moved by hand, reset", func(p *rig.Pipeline) { p.MoveOffset(-3) }, 3,
 			[]string{"exactly reset --to"},
-			func(p *pipeline) { p.reset() },
+			func(p *rig.Pipeline) { p.Reset() },
 		},
 		{
-			"journal with finite retention", func(p *pipeline) { p.setTopic(p.journal(), "retention.ms", "604800000") }, 3,
+			"journal with finite retention", func(p *rig.Pipeline) { p.SetTopic(p.Journal(), "retention.ms", "604800000") }, 3,
 			[]string{"retention.ms", "604800000", "kafka-configs", ".g1.journal"},
-			func(p *pipeline) { p.setTopic(p.journal(), "retention.ms", "-1") },
+			func(p *rig.Pipeline) { p.SetTopic(p.Journal(), "retention.ms", "-1") },
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newPipeline(t, services.Kafka(t, one), shape{Sinks: []string{"enriched"}, Tasks: 2})
-			ids := p.batch(0, 50)
-			w := p.start(0)
-			p.wantOutput(ids)
-			p.stop(w)
+			p := rig.New(t, services.Kafka(t, one), rig.Shape{Sinks: []string{"enriched"}, Tasks: 2})
+			ids := p.Batch(0, 50)
+			w := p.Run(0)
+			p.WantOutput(ids)
+			p.Stop(w)
 			tt.before(p)
-			p.refused(tt.code, tt.want...)
+			p.Refused(tt.code, tt.want...)
 			tt.remedy(p)
-			w = p.start(0)
-			ids = append(ids, p.batch(50, 50)...)
-			p.wantOutput(ids)
-			p.stop(w)
+			w = p.Run(0)
+			ids = append(ids, p.Batch(50, 50)...)
+			p.WantOutput(ids)
+			p.Stop(w)
 		})
 	}
-}
-
-// reset begins a new generation.
-func (p *pipeline) reset(args ...string) {
-	p.t.Helper()
-	code, out, errs := p.command(append([]string{"reset", p.file}, args...)...)
-	if code != 0 {
-		p.t.Fatalf("reset: exit code %d\n%s%s", code, out, errs)
-	}
-}
-
-// refused starts a worker and wants it to end with this exit code and these
-// words.
-func (p *pipeline) refused(code int, words ...string) {
-	p.t.Helper()
-	w := p.start(0)
-	got := w.exit()
-	last := w.last()
-	for _, word := range words {
-		if !strings.Contains(last, word) {
-			p.t.Errorf("the refusal does not say %q", word)
-		}
-	}
-	if got != code {
-		p.t.Errorf("exit code %d, want %d", got, code)
-	}
-	p.t.Logf("%s", lastLine(last))
-}
-
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndex(s, "\nexactly:")+1:]
 }
 
 // TestTransactionTimeoutRefused: brokers that allow less than the settings come
 // to are no surprise in the middle of a run.
 func TestTransactionTimeoutRefused(t *testing.T) {
 	c := services.Kafka(t, services.Options{Nodes: 1, Settings: "transaction.max.timeout.ms=60000", Own: true})
-	p := newPipeline(t, c, shape{Sinks: []string{"enriched"}, Tasks: 2})
-	p.refused(2, "2m0.2s", "the brokers allow 1m0s", "transaction.max.timeout.ms", "lower epoch.timeout to at most 59.8s")
+	p := rig.New(t, c, rig.Shape{Sinks: []string{"enriched"}, Tasks: 2})
+	p.Refused(2, "2m0.2s", "the brokers allow 1m0s", "transaction.max.timeout.ms", "lower epoch.timeout to at most 59.8s")
 	p.Epoch = "{ timeout: 59s }"
-	p.write()
-	w := p.start(0)
-	p.wantOutput(p.batch(0, 50))
-	p.stop(w)
+	p.Write()
+	w := p.Run(0)
+	p.WantOutput(p.Batch(0, 50))
+	p.Stop(w)
 }
 
 // TestSourceRecreatedUnderWorkers: a running worker notices as well.
 func TestSourceRecreatedUnderWorkers(t *testing.T) {
-	p := newPipeline(t, services.Kafka(t, one), shape{Sinks: []string{"enriched"}, Tasks: 2})
-	ids := p.batch(0, 50)
-	w := p.start(0)
-	p.wantOutput(ids)
-	check(t, w.Freeze(t.Context())) // or it may see the topic missing, which is another answer
-	p.recreate()
-	check(t, w.Thaw())
-	if code := w.exit(); code != 3 || !strings.Contains(w.last(), "was deleted and made again") {
-		t.Errorf("exit code %d, %s", code, w.last())
+	p := rig.New(t, services.Kafka(t, one), rig.Shape{Sinks: []string{"enriched"}, Tasks: 2})
+	ids := p.Batch(0, 50)
+	w := p.Run(0)
+	p.WantOutput(ids)
+	rig.Check(t, w.Freeze(t.Context())) // or it may see the topic missing, which is another answer
+	p.Recreate()
+	rig.Check(t, w.Thaw())
+	if code := w.Exit(); code != 3 || !strings.Contains(w.Last(), "was deleted and made again") {
+		t.Errorf("exit code %d, %s", code, w.Last())
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"exactly/internal/broker"
 	"exactly/internal/services"
+	"exactly/test/rig"
 )
 
 var secure = services.Options{Nodes: 3, Secure: true, Own: true}
@@ -31,7 +32,7 @@ func TestKillsWithPlannedRightsOnly(t *testing.T) {
 	}{
 		{"SCRAM, topics created", true, func(t *testing.T, u services.User) ([]string, string) {
 			password := filepath.Join(t.TempDir(), "password")
-			check(t, os.WriteFile(password, []byte(u.Password+"\n"), 0o600))
+			rig.Check(t, os.WriteFile(password, []byte(u.Password+"\n"), 0o600))
 			return c.Bootstrap(), fmt.Sprintf("%s  sasl: { mechanism: SCRAM-SHA-512, username: %s, password_file: %q }\n", tls(u), u.Name, password)
 		}},
 		{"certificate, topics given", false, func(_ *testing.T, u services.User) ([]string, string) {
@@ -39,22 +40,22 @@ func TestKillsWithPlannedRightsOnly(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newPipeline(t, c, shape{Tasks: 4, Restart: "{ max: 1000, delay: 50ms, max_delay: 1s }"})
+			p := rig.New(t, c, rig.Shape{Tasks: 4, Restart: "{ max: 1000, delay: 50ms, max_delay: 1s }"})
 			u := c.User(t, p.Name)
 			p.Brokers, p.Connection = tt.login(t, u)
 			p.Connection += fmt.Sprintf("  create_topics: %t\n", tt.create)
-			p.write()
+			p.Write()
 			admin := c.User(t, "admin")
-			p.auditor = &connection{c.BootstrapTLS(), tls(admin)}
-			plan := p.plan()
-			p.wantRefused()
+			p.Auditor = &rig.Connection{Brokers: c.BootstrapTLS(), Lines: tls(admin)}
+			plan := plan(p)
+			wantRefused(p)
 			allow(t, c, u.Name, plan.ACLs)
 			if !tt.create {
-				p.create(plan.Topics)
+				create(p, plan.Topics)
 			}
 			storm{
-				payments: sized(t, int64(3_000), 100_000), rate: sized(t, 300.0, 1000),
-				kills: sized(t, 3, 50), zombies: 1, workers: 2,
+				payments: rig.Sized(t, int64(3_000), 100_000), rate: rig.Sized(t, 300.0, 1000),
+				kills: rig.Sized(t, 3, 50), zombies: 1, workers: 2,
 			}.over(p)
 		})
 	}
@@ -66,29 +67,29 @@ func tls(u services.User) string {
 }
 
 // plan is what `exactly validate` says that the pipeline needs.
-func (p *pipeline) plan() broker.Plan {
-	p.t.Helper()
-	code, out, errs := p.command("validate", p.file, "--json")
+func plan(p *rig.Pipeline) broker.Plan {
+	p.T.Helper()
+	code, out, errs := p.Command("validate", p.File, "--json")
 	var v struct{ Plan broker.Plan }
 	if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil {
-		p.t.Fatalf("validate: exit code %d, %v\n%s%s", code, err, out, errs)
+		p.T.Fatalf("validate: exit code %d, %v\n%s%s", code, err, out, errs)
 	}
 	return v.Plan
 }
 
 // wantRefused starts a worker that has no rights.
-func (p *pipeline) wantRefused() {
-	p.t.Helper()
-	w := p.start(0)
-	code := w.exit()
-	if code != 3 || !strings.Contains(w.last(), "ACL") {
-		p.t.Errorf("without any right: exit code %d, %s", code, w.last())
+func wantRefused(p *rig.Pipeline) {
+	p.T.Helper()
+	w := p.Run(0)
+	code := w.Exit()
+	if code != 3 || !strings.Contains(w.Last(), "ACL") {
+		p.T.Errorf("without any right: exit code %d, %s", code, w.Last())
 	}
 }
 
 // create makes the pipeline's own topics as the plan has them.
-func (p *pipeline) create(topics []broker.TopicSpec) {
-	p.t.Helper()
+func create(p *rig.Pipeline, topics []broker.TopicSpec) {
+	p.T.Helper()
 	for _, s := range topics {
 		if !s.Ours() {
 			continue
@@ -97,8 +98,8 @@ func (p *pipeline) create(topics []broker.TopicSpec) {
 		for k, v := range s.Config {
 			conf[k] = &v
 		}
-		_, err := p.adm.CreateTopic(p.t.Context(), s.Partitions, -1, conf, s.Name)
-		check(p.t, err)
+		_, err := p.Admin.CreateTopic(p.T.Context(), s.Partitions, -1, conf, s.Name)
+		rig.Check(p.T, err)
 	}
 }
 

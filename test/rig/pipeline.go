@@ -1,6 +1,6 @@
 //go:build services
 
-package acceptance
+package rig
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"exactly/internal/services"
 )
 
-// shape is what tests vary of the pipeline. The zero value is the payments
+// Shape is what tests vary of the pipeline. The zero value is the payments
 // pipeline with all sinks at the defaults of a user.
-type shape struct {
+type Shape struct {
 	Partitions int32  // of the source; 0: 4
 	Outputs    int32  // partitions of the output topic; 0: as the source
 	Tasks      int    // 0: the default
@@ -41,29 +41,29 @@ type shape struct {
 // allSinks are the sinks of the pipeline in the order of the file.
 var allSinks = []string{"enriched", "records", "lake", "partner"}
 
-// pipeline is one pipeline under test, with names that no other has.
-type pipeline struct {
-	shape
-	t    *testing.T
-	c    *services.KafkaCluster
-	cl   *kgo.Client // may do everything
-	adm  *kadm.Client
-	exe  string
-	dir  string
-	file string
+// Pipeline is one pipeline under test, with names that no other has.
+type Pipeline struct {
+	Shape
+	T       *testing.T
+	Cluster *services.KafkaCluster
+	Client  *kgo.Client // may do everything
+	Admin   *kadm.Client
+	exe     string
+	Dir     string
+	File    string
 
 	Name, Raw, Out, DLQ string
 	DB, Lake, URL       string // of table, files and partner
 
-	partner *partner
-	auditor *connection // as whom the audit reads; nil: as the pipeline
+	Partner *Partner
+	Auditor *Connection // as whom the audit reads; nil: as the pipeline
 	lives   int         // processes started
 }
 
-// connection is how a command reaches the cluster.
-type connection struct {
-	brokers []string
-	lines   string // under kafka:
+// Connection is how a command reaches the cluster.
+type Connection struct {
+	Brokers []string
+	Lines   string // under kafka:
 }
 
 var file = template.Must(template.New("pipeline.yaml").Parse(`pipeline: {{.Name}}
@@ -128,10 +128,10 @@ audit: { id: payment_id }
 `))
 
 // Has reports whether the pipeline has a sink.
-func (s shape) Has(sink string) bool { return slices.Contains(s.Sinks, sink) }
+func (s Shape) Has(sink string) bool { return slices.Contains(s.Sinks, sink) }
 
-// newPipeline makes topics and the pipeline file; no worker runs yet.
-func newPipeline(t *testing.T, c *services.KafkaCluster, s shape) *pipeline {
+// New makes topics and the pipeline file; no worker runs yet.
+func New(t *testing.T, c *services.KafkaCluster, s Shape) *Pipeline {
 	t.Helper()
 	orElse := func(v *string, otherwise string) {
 		if *v == "" {
@@ -152,60 +152,63 @@ func newPipeline(t *testing.T, c *services.KafkaCluster, s shape) *pipeline {
 	if s.Brokers == nil {
 		s.Brokers = c.Bootstrap()
 	}
-	p := &pipeline{shape: s, t: t, c: c, cl: c.Client(t), exe: services.Exactly(t, false), dir: t.TempDir()}
-	p.adm = kadm.NewClient(p.cl)
+	p := &Pipeline{Shape: s, T: t, Cluster: c, Client: c.Client(t), exe: services.Exactly(t, false), Dir: t.TempDir()}
+	p.Admin = kadm.NewClient(p.Client)
 	p.Name = "pay-" + strings.ToLower(rand.Text()[:8])
 	p.Raw = c.Topic(t, "raw", s.Partitions, nil)
 	p.Out, p.DLQ = c.Topic(t, "out", s.Outputs, nil), p.Name+".dlq"
-	p.DB, p.Lake = filepath.Join(p.dir, "payments.db"), "file://"+filepath.Join(p.dir, "lake")
+	p.DB, p.Lake = filepath.Join(p.Dir, "payments.db"), "file://"+filepath.Join(p.Dir, "lake")
 	if p.Has("partner") {
-		p.partner = newPartner(t)
-		p.URL = p.partner.url + "/v1/events"
+		p.Partner = newPartner(t)
+		p.URL = p.Partner.url + "/v1/events"
 	}
-	p.write()
+	p.Write()
 	return p
 }
 
-// write writes the pipeline file anew, after the shape was changed.
-func (p *pipeline) write() {
-	p.t.Helper()
-	p.file = p.writeAs("pipeline.yaml")
+// Write writes the pipeline file anew, after the shape was changed.
+func (p *Pipeline) Write() {
+	p.T.Helper()
+	p.File = p.WriteAs("pipeline.yaml")
 }
 
-func (p *pipeline) writeAs(name string) string {
-	p.t.Helper()
+// WriteAs is Write under another name, whose path it gives.
+func (p *Pipeline) WriteAs(name string) string {
+	p.T.Helper()
 	var b strings.Builder
-	check(p.t, file.Execute(&b, p))
-	path := filepath.Join(p.dir, name)
-	check(p.t, os.WriteFile(path, []byte(b.String()), 0o644))
+	Check(p.T, file.Execute(&b, p))
+	path := filepath.Join(p.Dir, name)
+	Check(p.T, os.WriteFile(path, []byte(b.String()), 0o644))
 	return path
 }
 
-// Names in Kafka.
-func (p *pipeline) group() string   { return "exactly." + p.Name }
-func (p *pipeline) journal() string { return "exactly." + p.Name + ".g1.journal" }
+// Group is the pipeline's consumer group.
+func (p *Pipeline) Group() string { return "exactly." + p.Name }
 
-// txnIDs gives the transactional ids of the task that owns a partition.
-func (p *pipeline) txnIDs(tasks int) func(partition int32) []string {
+// Journal is the journal topic of its first generation.
+func (p *Pipeline) Journal() string { return p.Group() + ".g1.journal" }
+
+// TxnIDs gives the transactional ids of the task that owns a partition.
+func (p *Pipeline) TxnIDs(tasks int) func(partition int32) []string {
 	return func(partition int32) []string {
 		id := fmt.Sprintf("exactly.%s.g1.t%d.", p.Name, int(partition)%tasks)
 		return []string{id + "a", id + "b"}
 	}
 }
 
-// command runs one command of the binary to its end and gives its exit code.
-func (p *pipeline) command(args ...string) (code int, stdout, stderr string) {
-	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 5*patience)
+// Command runs one command of the binary to its end and gives its exit code.
+func (p *Pipeline) Command(args ...string) (code int, stdout, stderr string) {
+	p.T.Helper()
+	ctx, cancel := context.WithTimeout(p.T.Context(), 5*Patience)
 	defer cancel()
 	var out, errs strings.Builder
 	cmd := exec.CommandContext(ctx, p.exe, args...)
-	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "EXACTLY_WORKER_DIR="+filepath.Join(p.dir, "command"))
+	cmd.Dir = p.Dir
+	cmd.Env = append(os.Environ(), "EXACTLY_WORKER_DIR="+filepath.Join(p.Dir, "command"))
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	if cmd.ProcessState == nil || ctx.Err() != nil {
-		p.t.Fatalf("exactly %s: %v (%v)\n%s", strings.Join(args, " "), err, ctx.Err(), errs.String())
+		p.T.Fatalf("exactly %s: %v (%v)\n%s", strings.Join(args, " "), err, ctx.Err(), errs.String())
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }

@@ -1,6 +1,6 @@
 //go:build services
 
-package acceptance
+package rig
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// outputs notes when output of each source partition was last seen.
-type outputs struct {
-	p *pipeline
+// Outputs notes when output of each source partition was last seen.
+type Outputs struct {
+	p *Pipeline
 
 	mu   sync.Mutex
 	seen map[int32]output
@@ -27,9 +27,11 @@ type output struct {
 	at     time.Time // of its arrival
 }
 
-func (p *pipeline) outputs() *outputs {
-	o := &outputs{p: p, seen: map[int32]output{}}
-	p.consume(p.Out, kgo.ReadCommitted(), func(r *kgo.Record) {
+// Follow notes from now on when output arrives. The output topic has to have the
+// headers of the source.
+func (p *Pipeline) Follow() *Outputs {
+	o := &Outputs{p: p, seen: map[int32]output{}}
+	p.Consume(p.Out, kgo.ReadCommitted(), func(r *kgo.Record) {
 		now := time.Now()
 		for _, h := range r.Headers {
 			if h.Key == "exactly-source" {
@@ -41,7 +43,7 @@ func (p *pipeline) outputs() *outputs {
 }
 
 // note reads topic-partition@offset.
-func (o *outputs) note(source string, now time.Time) {
+func (o *Outputs) note(source string, now time.Time) {
 	at := strings.LastIndexByte(source, '@')
 	dash := strings.LastIndexByte(source[:at], '-')
 	partition, err := strconv.ParseInt(source[dash+1:at], 10, 32)
@@ -54,21 +56,21 @@ func (o *outputs) note(source string, now time.Time) {
 	o.seen[int32(partition)] = output{offset, now}
 }
 
-// current waits until everything that is in the source now has come out.
-func (o *outputs) current(l *load) {
-	o.p.t.Helper()
+// Current waits until everything that is in the source now has come out.
+func (o *Outputs) Current(l *Load) {
+	o.p.T.Helper()
 	o.reach(l, func(int32) bool { return true })
 }
 
-// since gives how long after from the slowest of the tasks gave output of
+// Since gives how long after from the slowest of the tasks gave output of
 // records that came into the source after now.
-func (o *outputs) since(l *load, from time.Time, tasks []int32) time.Duration {
-	o.p.t.Helper()
+func (o *Outputs) Since(l *Load, from time.Time, tasks []int32) time.Duration {
+	o.p.T.Helper()
 	var slowest time.Duration
 	for partition, at := range o.reach(l, func(partition int32) bool {
 		return slices.Contains(tasks, partition%int32(o.p.Tasks))
 	}) {
-		o.p.t.Logf("partition %d after %s", partition, at.Sub(from))
+		o.p.T.Logf("partition %d after %s", partition, at.Sub(from))
 		slowest = max(slowest, at.Sub(from))
 	}
 	return slowest
@@ -76,10 +78,10 @@ func (o *outputs) since(l *load, from time.Time, tasks []int32) time.Duration {
 
 // reach waits until output of records beyond the present end of the source has
 // arrived, for the partitions that match, and gives when it did.
-func (o *outputs) reach(l *load, match func(partition int32) bool) map[int32]time.Time {
-	o.p.t.Helper()
-	ends, reached := o.p.ends(), map[int32]time.Time{}
-	await(o.p.t, "output of every partition", func(context.Context) (string, bool) {
+func (o *Outputs) reach(l *Load, match func(partition int32) bool) map[int32]time.Time {
+	o.p.T.Helper()
+	ends, reached := o.p.Ends(), map[int32]time.Time{}
+	Await(o.p.T, "output of every partition", func(context.Context) (string, bool) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		open := 0
@@ -92,7 +94,7 @@ func (o *outputs) reach(l *load, match func(partition int32) bool) map[int32]tim
 				open++
 			}
 		}
-		written, _ := l.progress()
+		written, _ := l.Progress()
 		return fmt.Sprintf("%d partitions without; %s", open, written), open == 0
 	})
 	return reached

@@ -1,6 +1,6 @@
 //go:build services
 
-package acceptance
+package rig
 
 import (
 	"bytes"
@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// partner is a server with idempotency keys, as partners document them, that
+// Partner is a server with idempotency keys, as partners document them, that
 // misbehaves as partners do. It lives in the test process, which nobody kills.
-type partner struct {
+type Partner struct {
 	url  string
-	down atomic.Bool // every connection is cut
+	Down atomic.Bool // every connection is cut
 
 	mu      sync.Mutex
-	calls   []call            // executed, in their order
+	calls   []Call            // executed, in their order
 	bodies  map[string][]byte // of the first call of a key
 	working map[string]bool
 	faulty  map[string]bool        // keys that had their fault
@@ -30,16 +30,17 @@ type partner struct {
 	altered int                    // a key came again with another body
 	cuts    int                    // calls while down
 	calmed  bool                   // no faults any more
-	poison  func(body []byte) bool // refused for good; nil: nothing is
+	Poison  func(body []byte) bool // refused for good; nil: nothing is
 }
 
-type call struct{ key, body []byte }
+// Call is one that the partner has executed.
+type Call struct{ Key, Body []byte }
 
 // slowCall is longer than the time-out of the pipeline's sink.
 const slowCall = 1500 * time.Millisecond
 
-func newPartner(t *testing.T) *partner {
-	p := &partner{bodies: map[string][]byte{}, working: map[string]bool{}, faulty: map[string]bool{}, faults: map[string]int{}}
+func newPartner(t *testing.T) *Partner {
+	p := &Partner{bodies: map[string][]byte{}, working: map[string]bool{}, faulty: map[string]bool{}, faults: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/events", p.post)
 	mux.HandleFunc("GET /v1/events", p.list)
@@ -63,7 +64,7 @@ const (
 
 // fault chooses by the key, so that it does not depend on time: two in a
 // hundred keys meet one, and one of these in five is slow.
-func (p *partner) fault(key string) string {
+func (p *Partner) fault(key string) string {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, key)
 	n := h.Sum64() >> 8 % 250
@@ -78,12 +79,12 @@ func (p *partner) fault(key string) string {
 	return kinds[n]
 }
 
-func (p *partner) post(w http.ResponseWriter, r *http.Request) {
+func (p *Partner) post(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the caller was killed
 	}
-	if p.down.Load() {
+	if p.Down.Load() {
 		p.mu.Lock()
 		p.cuts++
 		p.mu.Unlock()
@@ -99,7 +100,7 @@ func (p *partner) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "in progress", http.StatusConflict)
 		return
 	}
-	if p.poison != nil && p.poison(body) {
+	if p.Poison != nil && p.Poison(body) {
 		http.Error(w, "no such merchant", http.StatusBadRequest)
 		return
 	}
@@ -108,7 +109,7 @@ func (p *partner) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if f == lateFault {
-		time.Sleep(slowCall) // the fault itself
+		<-time.After(slowCall) // the fault itself
 	}
 	p.mu.Lock()
 	delete(p.working, key)
@@ -120,7 +121,7 @@ func (p *partner) post(w http.ResponseWriter, r *http.Request) {
 }
 
 // execute carries a call out unless its key was; false: it is at work.
-func (p *partner) execute(key string, body []byte) bool {
+func (p *Partner) execute(key string, body []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if key != "" {
@@ -136,51 +137,58 @@ func (p *partner) execute(key string, body []byte) bool {
 		}
 		p.bodies[key], p.working[key] = body, true
 	}
-	p.calls = append(p.calls, call{[]byte(key), body})
+	p.calls = append(p.calls, Call{[]byte(key), body})
 	return true
 }
 
 // list answers with what was executed, as the audit reads it.
-func (p *partner) list(w http.ResponseWriter, _ *http.Request) {
-	for _, c := range p.since(0) {
+func (p *Partner) list(w http.ResponseWriter, _ *http.Request) {
+	for _, c := range p.Since(0) {
 		key := "null"
-		if len(c.key) > 0 {
-			key = fmt.Sprintf("%q", c.key)
+		if len(c.Key) > 0 {
+			key = fmt.Sprintf("%q", c.Key)
 		}
-		fmt.Fprintf(w, "{\"key\":%s,\"body\":%s}\n", key, c.body)
+		fmt.Fprintf(w, "{\"key\":%s,\"body\":%s}\n", key, c.Body)
 	}
 }
 
-// since gives the executed calls from number n on.
-func (p *partner) since(n int) []call {
+// Since gives the executed calls from number n on.
+func (p *Partner) Since(n int) []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls[n:len(p.calls):len(p.calls)]
 }
 
-// calm ends the faults, so that what is left is done soon.
-func (p *partner) calm() {
+// Edit changes what the partner says that it has executed.
+func (p *Partner) Edit(f func([]Call) []Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = f(p.calls)
+}
+
+// Calm ends the faults, so that what is left is done soon.
+func (p *Partner) Calm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calmed = true
 }
 
-// cutWhileDown is how many calls came while the partner was down.
-func (p *partner) cutWhileDown() int {
+// CutWhileDown is how many calls came while the partner was down.
+func (p *Partner) CutWhileDown() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cuts
 }
 
-// verify wants every key executed once, always with the same body, and that
+// Verify wants every key executed once, always with the same body, and that
 // there were faults of every kind.
-func (p *partner) verify(t *testing.T) {
+func (p *Partner) Verify(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	times := map[string]int{}
 	for _, c := range p.calls {
-		times[string(c.key)]++
+		times[string(c.Key)]++
 	}
 	for key, n := range times {
 		if key == "" || n != 1 {

@@ -1,6 +1,6 @@
 //go:build services
 
-package acceptance
+package rig
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 type noted struct {
 	watch.Feed
 	name  string
-	tally *tally
+	tally *Tally
 }
 
 func (f noted) New(ctx context.Context, fn func(string)) error {
@@ -33,13 +33,13 @@ func (f noted) New(ctx context.Context, fn func(string)) error {
 	})
 }
 
-// feeds gives a reader of each sink of the pipeline.
-func (p *pipeline) feeds(x *tally) map[string]watch.Feed {
+// Feeds gives a reader of each sink of the pipeline.
+func (p *Pipeline) Feeds(x *Tally) map[string]watch.Feed {
 	all := map[string]watch.Feed{
-		"enriched": p.topicFeed(p.Out, kgo.ReadCommitted()),
+		"enriched": p.TopicFeed(p.Out, kgo.ReadCommitted()),
 		"records":  &tableFeed{path: p.DB},
 		"lake":     &lakeFeed{url: p.Lake, known: map[string]bool{}},
-		"partner":  &partnerFeed{p: p.partner},
+		"partner":  &partnerFeed{p: p.Partner},
 	}
 	out := map[string]watch.Feed{}
 	for _, name := range p.Sinks {
@@ -48,8 +48,8 @@ func (p *pipeline) feeds(x *tally) map[string]watch.Feed {
 	return out
 }
 
-// openDB opens the table's file beside the workers, read-only or not.
-func openDB(path, mode string) (*sql.DB, error) {
+// OpenDB opens the table's file beside the workers, read-only or not.
+func OpenDB(path, mode string) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?mode="+mode+"&_pragma=busy_timeout(10000)")
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -70,7 +70,7 @@ func (f *tableFeed) New(ctx context.Context, fn func(string)) (err error) {
 		if _, err := os.Stat(f.path); err != nil {
 			return nil // not yet made by a worker
 		}
-		if f.db, err = openDB(f.path, "ro"); err != nil {
+		if f.db, err = OpenDB(f.path, "ro"); err != nil {
 			return err
 		}
 		context.AfterFunc(ctx, func() { f.db.Close() })
@@ -150,14 +150,14 @@ func (f *lakeFeed) ids(ctx context.Context, path string) ([]string, error) {
 
 // partnerFeed gives new executed calls.
 type partnerFeed struct {
-	p *partner
+	p *Partner
 	n int
 }
 
 func (f *partnerFeed) New(_ context.Context, fn func(string)) error {
-	for _, c := range f.p.since(f.n) {
+	for _, c := range f.p.Since(f.n) {
 		f.n++
-		id, err := paymentID(c.body)
+		id, err := paymentID(c.Body)
 		if err != nil {
 			return fmt.Errorf("call %d: %w", f.n, err)
 		}
@@ -172,11 +172,11 @@ type topicFeed struct {
 	ids []string
 }
 
-// topicFeed starts a consumer that ends with the test.
-func (p *pipeline) topicFeed(topic string, level kgo.IsolationLevel) *topicFeed {
-	p.t.Helper()
+// TopicFeed starts a consumer that ends with the test.
+func (p *Pipeline) TopicFeed(topic string, level kgo.IsolationLevel) *topicFeed {
+	p.T.Helper()
 	f := &topicFeed{}
-	p.consume(topic, level, func(r *kgo.Record) {
+	p.Consume(topic, level, func(r *kgo.Record) {
 		f.mu.Lock()
 		f.ids = append(f.ids, string(r.Key))
 		f.mu.Unlock()
@@ -195,16 +195,16 @@ func (f *topicFeed) New(_ context.Context, fn func(string)) error {
 	return nil
 }
 
-// consume reads a topic from its begin until the test ends.
-func (p *pipeline) consume(topic string, level kgo.IsolationLevel, fn func(*kgo.Record), opts ...kgo.Opt) {
-	p.t.Helper()
-	cl := p.c.Client(p.t, append([]kgo.Opt{
+// Consume reads a topic from its begin until the test ends.
+func (p *Pipeline) Consume(topic string, level kgo.IsolationLevel, fn func(*kgo.Record), opts ...kgo.Opt) {
+	p.T.Helper()
+	cl := p.Cluster.Client(p.T, append([]kgo.Opt{
 		kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level), kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	}, opts...)...)
-	ctx, cancel := context.WithCancel(p.t.Context())
+	ctx, cancel := context.WithCancel(p.T.Context())
 	done := make(chan struct{})
-	p.t.Cleanup(func() {
+	p.T.Cleanup(func() {
 		cancel()
 		<-done
 	})

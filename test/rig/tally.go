@@ -1,6 +1,6 @@
 //go:build services
 
-package acceptance
+package rig
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 	"exactly/internal/watch"
 )
 
-// tally knows of every payment where it stands in the source, and what each
+// Tally knows of every payment where it stands in the source, and what each
 // sink has shown.
-type tally struct {
+type Tally struct {
 	topic string
 
 	mu    sync.Mutex
@@ -31,8 +31,8 @@ type arrivals struct {
 	distinct int            // of those that the source holds
 }
 
-func newTally(topic string, sinks []string) *tally {
-	t := &tally{topic: topic, at: map[string]watch.Position{}, sinks: map[string]*arrivals{}}
+func newTally(topic string, sinks []string) *Tally {
+	t := &Tally{topic: topic, at: map[string]watch.Position{}, sinks: map[string]*arrivals{}}
 	for _, s := range sinks {
 		t.sinks[s] = &arrivals{times: map[string]int{}}
 	}
@@ -40,28 +40,28 @@ func newTally(topic string, sinks []string) *tally {
 }
 
 // put notes an acknowledged payment.
-func (t *tally) put(r *kgo.Record) {
+func (t *Tally) put(r *kgo.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at[string(r.Key)] = watch.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 }
 
 // locate implements watch.Config.Locate.
-func (t *tally) locate(id string) (watch.Position, bool) {
+func (t *Tally) locate(id string) (watch.Position, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, ok := t.at[id]
 	return p, ok
 }
 
-// written is how many payments the source holds.
-func (t *tally) written() int64 {
+// Written is how many payments the source holds.
+func (t *Tally) Written() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return int64(len(t.at))
 }
 
-func (t *tally) arrive(sink, id string) {
+func (t *Tally) arrive(sink, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.sinks[sink]
@@ -70,9 +70,9 @@ func (t *tally) arrive(sink, id string) {
 	}
 }
 
-// progress gives how many payments each sink has shown, and whether all have
+// Progress gives how many payments each sink has shown, and whether all have
 // shown all.
-func (t *tally) progress() (state string, complete bool) {
+func (t *Tally) Progress() (state string, complete bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state, complete = fmt.Sprintf("%d payments;", len(t.at)), true
@@ -84,9 +84,9 @@ func (t *tally) progress() (state string, complete bool) {
 	return state, complete
 }
 
-// shown gives how many payments a sink has shown, and how many effects beyond
+// Shown gives how many payments a sink has shown, and how many effects beyond
 // one of each.
-func (t *tally) shown(sink string) (distinct, copies int) {
+func (t *Tally) Shown(sink string) (distinct, copies int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, n := range t.sinks[sink].times {

@@ -1,0 +1,92 @@
+//go:build services
+
+package rig
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+// Row is one sink in the JSON report of `exactly audit`.
+type Row struct {
+	Sink       string `json:"sink"`
+	Expected   int64  `json:"expected"`
+	Total      int64  `json:"total"`
+	Unique     int64  `json:"unique"`
+	Missing    int64  `json:"missing"`
+	Duplicate  int64  `json:"duplicate"`
+	OutOfOrder int64  `json:"out_of_order"`
+	Changed    int64  `json:"changed"`
+	Unexpected int64  `json:"unexpected"`
+
+	DeadLettered      int64 `json:"dead_lettered"`
+	ConflictingWrites int64 `json:"conflicting_writes"`
+	Findings          []struct {
+		Kind, ID, Source, Place, Detail string
+	} `json:"findings"`
+}
+
+// Report is the outcome of an audit.
+type Report struct {
+	Source int64 `json:"source"`
+	Sinks  []Row `json:"sinks"`
+}
+
+// Sink gives what the audit says of one sink.
+func (r Report) Sink(t *testing.T, name string) Row {
+	t.Helper()
+	for _, s := range r.Sinks {
+		if s.Sink == name {
+			return s
+		}
+	}
+	t.Fatalf("the audit says nothing of sink %s", name)
+	return Row{}
+}
+
+// Audit runs `exactly audit` and gives its exit code and report.
+func (p *Pipeline) Audit() (int, Report) {
+	p.T.Helper()
+	file := p.File
+	if p.Auditor != nil {
+		q := *p
+		q.Brokers, q.Connection = p.Auditor.Brokers, p.Auditor.Lines
+		file = q.WriteAs("audit.yaml")
+	}
+	args := []string{"audit", file, "--json"}
+	if p.Has("partner") {
+		args = append(args, "--listing", "partner="+p.URL)
+	}
+	code, out, errs := p.Command(args...)
+	var r Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		p.T.Fatalf("exactly audit: exit code %d, %v\n%s%s", code, err, out, errs)
+	}
+	return code, r
+}
+
+// WantRight audits, and wants every sink to be right and to hold n records.
+func (p *Pipeline) WantRight(n int64) {
+	p.T.Helper()
+	code, r := p.Audit()
+	if code != 0 || r.Source < n {
+		p.T.Errorf("audit: exit code %d, %d source records; want 0 and at least %d", code, r.Source, n)
+	}
+	for _, name := range p.Sinks {
+		s := r.Sink(p.T, name)
+		p.T.Logf("audit of %s: expected %d, unique %d", name, s.Expected, s.Unique)
+		if s.Expected != n || s.Unique != n {
+			p.T.Errorf("audit of %s: expected %d, unique %d; want %d", name, s.Expected, s.Unique, n)
+		}
+		if bad := s.Missing + s.Duplicate + s.OutOfOrder + s.Changed + s.Unexpected + s.ConflictingWrites; bad != 0 {
+			p.T.Errorf("audit of %s: %s", name, Text(s))
+		}
+	}
+	if d := r.Sink(p.T, "dead letters"); d.Total != 0 {
+		p.T.Errorf("dead letters: %s", Text(d))
+	}
+}
+
+// Text is a row for messages and comparisons.
+func Text(r Row) string { return fmt.Sprintf("%+v", r) }
