@@ -21,6 +21,7 @@ const (
 	DownIsPoison       Defect = "outage taken for poison"   // a transient error is classed as poison
 	DownIsSuccess      Defect = "outage taken for success"  // errors of the service are swallowed
 	ForeignMarkIgnored Defect = "foreign mark ignored"      // the mark's incarnation is not looked at
+	GenerationIgnored  Defect = "generation ignored"        // epochs of the next generation look like old ones
 	OwnerByPrefix      Defect = "owner compared by prefix"  // task 10 shares the mark of task 1
 	VisibleWhileStaged Defect = "commit before decision"    // staged work can be read
 	LostIsSuccess      Defect = "lost work taken for done"  // "not found" when committing is success

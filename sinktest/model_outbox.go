@@ -81,6 +81,9 @@ type modelOutboxTask struct {
 
 // key names the ledger of the task, all parts apart.
 func (t *modelOutboxTask) key() string {
+	if t.m.srv.defects[GenerationIgnored] {
+		return fmt.Sprintf("%q %q %d", t.o.Pipeline, t.o.Sink, t.o.Task)
+	}
 	if t.m.srv.defects[OwnerByPrefix] {
 		return fmt.Sprintf("%.3s/%.2s", t.o.Pipeline, t.o.Sink)
 	}
@@ -115,7 +118,7 @@ func (t *modelOutboxTask) Apply(ctx context.Context, b sink.Batch) (sink.Result,
 }
 
 func (t *modelOutboxTask) request(ctx context.Context, b sink.Batch, res *sink.Result, data, mark bool) error {
-	return t.m.srv.do(ctx, "apply", t.o, func() error {
+	return t.m.srv.show(ctx, "apply", t.o, b.Through.Epoch, func() error {
 		l := t.m.srv.ledgers[t.key()]
 		if t.o.Guarantee == sink.AtLeastOnce {
 			l = &modelLedger{through: b.Prev}

@@ -87,6 +87,8 @@ func TestSuiteCanFail(t *testing.T) {
 		{sinktest.DownIsSuccess, "ServiceDown", "outbox staging stager"},
 		{sinktest.ForeignMarkIgnored, "ForeignMark", "outbox staging stager"},
 		{sinktest.OwnerByPrefix, "OtherOwnersUntouched", "outbox"},
+		{sinktest.GenerationIgnored, "OtherOwnersUntouched", "outbox"},
+		{sinktest.GenerationIgnored, "OtherOwnersUntouched", "staging"},
 		{sinktest.VisibleWhileStaged, "InvisibleUntilCommit", "staging stager"},
 		{sinktest.LostIsSuccess, "CommitOfLostWork", "staging stager"},
 		{sinktest.CommitDoubles, "CommitTwice", "staging stager"},

@@ -63,7 +63,7 @@ func (c *modelCommitter) Commit(ctx context.Context, cs []sink.Committable) erro
 		if err := c.o.Failpoints.Hit(ctx, failpoint.SinkTxnBefore, c.o.Task, one.Epoch); err != nil {
 			return sink.Transient(err)
 		}
-		if err := c.commitOne(ctx, id); err != nil {
+		if err := c.commitOne(ctx, id, one.Epoch); err != nil {
 			return fmt.Errorf("commit work of attempt %d: %w", id.Attempt, err)
 		}
 		if err := c.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, c.o.Task, one.Epoch); err != nil {
@@ -73,7 +73,7 @@ func (c *modelCommitter) Commit(ctx context.Context, cs []sink.Committable) erro
 	return nil
 }
 
-func (c *modelCommitter) commitOne(ctx context.Context, id workID) error {
+func (c *modelCommitter) commitOne(ctx context.Context, id workID, epoch int64) error {
 	d := c.srv.defects
 	rs, found := []record.Record(nil), false
 	look := func() error {
@@ -107,7 +107,7 @@ func (c *modelCommitter) commitOne(ctx context.Context, id workID) error {
 		runtime.Gosched()
 		return c.srv.do(ctx, "commit", c.o, act)
 	}
-	return c.srv.do(ctx, "commit", c.o, func() error {
+	return c.srv.show(ctx, "commit", c.o, epoch, func() error {
 		if err := look(); err != nil {
 			return err
 		}
@@ -169,6 +169,9 @@ func (c *modelCommitter) mine(id workID) bool {
 		return strings.HasPrefix(fmt.Sprint(id.Task), fmt.Sprint(c.o.Task)) && strings.HasPrefix(id.Pipeline, c.o.Pipeline)
 	}
 	own := ownerID(c.o)
+	if c.srv.defects[GenerationIgnored] {
+		own.Generation = id.Generation
+	}
 	own.Attempt, own.Epoch, own.From, own.Through = id.Attempt, id.Epoch, id.From, id.Through
 	return own == id
 }

@@ -25,6 +25,7 @@ const (
 type Call struct {
 	Op    string // "open", "apply", "write", "prepare", "stage", "commit", "abort", "sweep", "check"
 	Owner sink.Owner
+	Epoch int64 // of "apply" and "commit": the last one of which something becomes visible
 }
 
 // ErrUnreachable is what a model sink's caller gets, classed transient, when
@@ -136,6 +137,12 @@ func (s *Server) Staged() int {
 
 // do is one request.
 func (s *Server) do(ctx context.Context, op string, o sink.Owner, f func() error) error {
+	return s.show(ctx, op, o, 0, f)
+}
+
+// show is a request that makes something of the epochs up to the given one
+// visible.
+func (s *Server) show(ctx context.Context, op string, o sink.Owner, epoch int64, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return sink.Transient(fmt.Errorf("%s: %w", op, err))
 	}
@@ -146,7 +153,7 @@ func (s *Server) do(ctx context.Context, op string, o sink.Owner, f func() error
 	case s.down:
 		out = Refuse
 	case s.intercept != nil:
-		out = s.intercept(Call{Op: op, Owner: o})
+		out = s.intercept(Call{Op: op, Owner: o, Epoch: epoch})
 	}
 	if out == Refuse {
 		return s.unreachable(op)

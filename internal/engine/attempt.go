@@ -12,6 +12,7 @@ import (
 	"exactly/internal/epoch"
 	"exactly/internal/failpoint"
 	"exactly/internal/journal"
+	"exactly/internal/mutation"
 	"exactly/internal/outbox"
 	"exactly/sink"
 	"exactly/step"
@@ -26,6 +27,7 @@ type attempt struct {
 	log  *slog.Logger
 
 	m      *epoch.Machine
+	early  epoch.Event // the journal, read too early: only with a broken rule
 	prod   [2]*broker.Producer
 	events chan epoch.Event // from everything that runs beside the loop
 	wg     sync.WaitGroup
@@ -110,25 +112,30 @@ func (a *attempt) live(ctx context.Context) (err error) {
 }
 
 func (a *attempt) producers(ctx context.Context) (err error) {
-	for i, lane := range []broker.Lane{broker.LaneA, broker.LaneB} {
-		a.prod[i], err = broker.NewProducer(a.w.base(), broker.ProducerConfig{
-			TransactionalID: a.w.names.TxnID(a.task, lane), Group: a.w.names.Group(),
-			Timeout: a.w.c.Epoch.TransactionTimeout(), V2: a.w.feat.TransactionVersion >= 2,
-			BatchBytes: a.w.limits.MaxBatch,
-			OnError:    func(err error) { a.post(ctx, epoch.Failed{Err: err}) },
-		})
-		if err != nil {
+	for i := range a.prod {
+		if err := a.producer(ctx, epoch.Producer(i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (a *attempt) producer(ctx context.Context, i epoch.Producer) (err error) {
+	lane := []broker.Lane{broker.LaneA, broker.LaneB}[i]
+	a.prod[i], err = broker.NewProducer(a.w.base(), broker.ProducerConfig{
+		TransactionalID: a.w.names.TxnID(a.task, lane), Group: a.w.names.Group(),
+		Timeout: a.w.c.Epoch.TransactionTimeout(), V2: a.w.feat.TransactionVersion >= 2,
+		BatchBytes: a.w.limits.MaxBatch,
+		OnError:    func(err error) { a.post(ctx, epoch.Failed{Err: err}) },
+	})
+	return err
+}
+
 // loop blocks for nothing but its own channels.
 func (a *attempt) loop(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	renew := time.NewTicker(renewEvery)
+	renew := time.NewTicker(a.w.c.RenewEvery)
 	defer renew.Stop()
 	stop := a.s.stop
 	for {
@@ -155,6 +162,10 @@ func (a *attempt) loop(ctx context.Context) error {
 		case <-timer.C:
 			a.tick(ctx)
 		case <-renew.C:
+			if mutation.On(mutation.RenewByInit) {
+				a.renewByInit(ctx)
+				continue
+			}
 			a.step(ctx, epoch.Renew{})
 		case <-a.s.changed:
 			a.addPartitions(ctx)
@@ -169,9 +180,17 @@ func (a *attempt) loop(ctx context.Context) error {
 	}
 }
 
-// renewEvery keeps transactional ids (7 days) and the group's offsets of
-// unsubscribed topics (7 days) from expiring.
-const renewEvery = 24 * time.Hour
+// renewByInit is what the protocol forbids: an id is taken back without a claim.
+func (a *attempt) renewByInit(ctx context.Context) {
+	if !a.m.Quiet() {
+		return
+	}
+	next := epoch.Of(a.m.Ended() + 1)
+	a.prod[next].Close()
+	if err := a.producer(ctx, next); err == nil {
+		_ = a.prod[next].Init(ctx)
+	}
+}
 
 // drain handles what has been reported, so that commits and confirmations go
 // before new input.
@@ -196,7 +215,11 @@ func (a *attempt) step(ctx context.Context, ev epoch.Event) {
 	case epoch.Staged:
 		a.cursors[ev.Sink] = ev.Cursor
 	}
-	for _, act := range slices.Clone(a.m.Step(ev)) {
+	acts := slices.Clone(a.m.Step(ev))
+	if a.w.c.Trace != nil {
+		a.w.c.Trace(Step{Task: a.task, Owner: a, Event: ev, Actions: acts})
+	}
+	for _, act := range acts {
 		a.carryOut(ctx, act)
 	}
 	a.canStage.Store(a.m.CanStage())

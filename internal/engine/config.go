@@ -7,6 +7,7 @@ import (
 
 	"exactly/internal/broker"
 	"exactly/internal/deadletter"
+	"exactly/internal/epoch"
 	"exactly/internal/failpoint"
 	"exactly/record"
 	"exactly/sink"
@@ -32,11 +33,21 @@ type Config struct {
 	Dir        string        // this worker's files: the member id it had; "": none are kept
 	Worker     string        // for people; "": host and process id
 	StopWithin time.Duration // how long a graceful stop may take; 0: 20 s
+	RenewEvery time.Duration // how often an idle task renews its ids and the group's offsets, which expire after 7 days; 0: a day
 	Refresh    time.Duration // how often source topics are looked at for new partitions; 0: 5 s
 
 	Events     func(Event) // nil: nobody listens. Must not block
+	Trace      func(Step)  // nil: nobody listens. Must not block
 	Log        *slog.Logger
 	Failpoints *failpoint.Set
+}
+
+// Step is one step of an attempt's state machine, for those who check it.
+type Step struct {
+	Task    int32
+	Owner   any // comparable, another one for each attempt
+	Event   epoch.Event
+	Actions []epoch.Action // what the machine asked for
 }
 
 // Source is what is read.
@@ -124,6 +135,7 @@ func (c Config) WithDefaults() Config {
 	c.Memory.Handover = or(c.Memory.Handover, 8<<20)
 	c.StopWithin = or(c.StopWithin, 20*time.Second)
 	c.Refresh = or(c.Refresh, 5*time.Second)
+	c.RenewEvery = or(c.RenewEvery, 24*time.Hour)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

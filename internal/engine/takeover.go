@@ -14,6 +14,7 @@ import (
 	"exactly/internal/epoch"
 	"exactly/internal/failpoint"
 	"exactly/internal/journal"
+	"exactly/internal/mutation"
 	"exactly/internal/outbox"
 )
 
@@ -57,8 +58,15 @@ func (a *attempt) fence(ctx context.Context, act epoch.Fence) (epoch.Event, erro
 			return nil, err
 		}
 	}
-	if err := a.prod[act.Producer].Init(ctx); err != nil {
-		return nil, err
+	if mutation.Built {
+		if err := a.readTooEarly(ctx, act.Producer); err != nil {
+			return nil, err
+		}
+	}
+	if !mutation.On(mutation.NoFence) {
+		if err := a.prod[act.Producer].Init(ctx); err != nil {
+			return nil, err
+		}
 	}
 	point := failpoint.FenceA
 	if act.Producer == epoch.B {
@@ -67,7 +75,19 @@ func (a *attempt) fence(ctx context.Context, act epoch.Fence) (epoch.Event, erro
 	return epoch.Fenced(act), a.hit(ctx, point, 0)
 }
 
+// readTooEarly reads the journal before the fences or between them, where that
+// rule is broken.
+func (a *attempt) readTooEarly(ctx context.Context, before epoch.Producer) (err error) {
+	if mutation.On(mutation.ReadEarly) && before == epoch.A || mutation.On(mutation.CarryEarly) && before == epoch.B {
+		a.early, err = a.readJournal(ctx)
+	}
+	return err
+}
+
 func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {
+	if a.early != nil {
+		return a.early, nil
+	}
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
 	var start, end int64
@@ -263,6 +283,9 @@ func (a *attempt) claim(ctx context.Context, r *journal.Record) (epoch.Event, er
 	if err := a.hit(ctx, failpoint.ClaimBefore, r.Epoch); err != nil {
 		return nil, err
 	}
+	if mutation.On(mutation.NoClaim) {
+		return epoch.Claimed{}, a.openReader(ctx, r.Sources)
+	}
 	p := a.prod[epoch.A]
 	if err := p.Begin(); err != nil {
 		return nil, err
@@ -313,6 +336,9 @@ func (a *attempt) produceJournal(p *broker.Producer, r *journal.Record) error {
 func (a *attempt) verify(ctx context.Context, act epoch.Verify) (epoch.Event, error) {
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
+	if mutation.On(mutation.NoClaim) {
+		return epoch.Verified{Undisturbed: true}, nil
+	}
 	topic := a.w.names.Journal()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		_, end, err := a.w.log.Ends(ctx, topic, a.task)

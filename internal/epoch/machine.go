@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"exactly/internal/journal"
+	"exactly/internal/mutation"
 )
 
 // Config is what a Machine must know of its task.
@@ -66,6 +67,7 @@ type lane struct {
 	sending   bool // the offsets were handed out
 	offsets   bool
 	ending    bool
+	early     bool // decided before the epoch in front: only with a broken rule
 
 	sources []journal.Source
 	tail    journal.Tail
@@ -170,7 +172,7 @@ func (m *Machine) canBegin() bool {
 		return false
 	}
 	prev := &m.lanes[(m.next-1)&1]
-	return prev.epoch == 0 || prev.epoch != m.next-1 || (prev.closed && prev.flushed)
+	return prev.epoch == 0 || prev.epoch != m.next-1 || (prev.closed && (prev.flushed || mutation.On(mutation.SentBeforeFlush)))
 }
 
 // Step takes an event and returns what to do. The slice is valid until the next

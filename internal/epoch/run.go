@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"exactly/internal/journal"
+	"exactly/internal/mutation"
 )
 
 // run handles the events of a running attempt.
@@ -112,9 +113,12 @@ func (m *Machine) advance() {
 			m.do(Offsets{Epoch: n, Sources: l.sources})
 		}
 		// I2: never before the epoch in front was acknowledged as committed.
-		if l.journaled && l.offsets && !l.ending && !behind {
+		if l.journaled && l.offsets && !l.ending && (!behind || mutation.On(mutation.NoChain)) {
 			l.ending = true
 			m.do(End{Epoch: n})
+			if mutation.On(mutation.CommitEarly) {
+				m.handOut(n)
+			}
 		}
 	}
 }
@@ -139,6 +143,9 @@ func (m *Machine) build(l *lane) {
 		Sources: l.sources, Tail: l.tail, Cursors: map[string]*journal.Cursor{},
 	}
 	r.Pending = m.list(r.Pending)
+	if mutation.On(mutation.PendingForgotten) {
+		r.Pending = slices.DeleteFunc(r.Pending, func(p journal.Pending) bool { return p.Epoch != l.epoch })
+	}
 	for k, c := range m.cursors {
 		cur := *c
 		r.Cursors[k] = &cur
@@ -152,6 +159,10 @@ func (m *Machine) build(l *lane) {
 // decided: the epoch happened. Only now may anything of it be seen (I1).
 func (m *Machine) decided(ev Decided) {
 	l := &m.lanes[ev.Epoch&1]
+	if mutation.On(mutation.NoChain) && l.ending && ev.Epoch == m.ended+2 {
+		l.early = true
+		return
+	}
 	if l.epoch != ev.Epoch || !l.ending || ev.Epoch != m.ended+1 {
 		m.over(fmt.Errorf("protocol: epoch %d decided after %d", ev.Epoch, m.ended))
 		return
@@ -160,18 +171,21 @@ func (m *Machine) decided(ev Decided) {
 	m.sources, m.tail, m.confirmed = l.sources, l.tail, l.record.Cursors
 	*l = lane{}
 	m.do(Publish{Epoch: ev.Epoch, Tail: m.tail})
-	m.handOut()
+	m.handOut(m.ended)
 	m.do(Confirm{Cursors: m.confirmed})
 	m.trim()
 	m.advance()
+	if next := &m.lanes[(m.ended+1)&1]; next.early {
+		m.decided(Decided{Epoch: next.epoch})
+	}
 }
 
-// handOut gives decided work out for commit, in epoch order.
-func (m *Machine) handOut() {
+// handOut gives work decided through an epoch out for commit, in epoch order.
+func (m *Machine) handOut(through int64) {
 	var items []journal.Pending
 	for i := range m.pending {
 		it := &m.pending[i]
-		if it.listedBy != 0 && it.listedBy <= m.ended && !it.handed {
+		if it.listedBy != 0 && it.listedBy <= through && !it.handed {
 			it.handed = true
 			items = append(items, it.Pending)
 		}
@@ -209,18 +223,23 @@ func (m *Machine) move(name string, c journal.Cursor, vs []Verdict) {
 		return
 	}
 	m.cursors[name] = &c
-	m.verdicts = append(m.verdicts, vs...)
+	if !mutation.On(mutation.VerdictDropped) {
+		m.verdicts = append(m.verdicts, vs...)
+	}
 	m.dirty = true
 }
 
 // trim: I8.
 func (m *Machine) trim() {
 	low := m.tail.Offset
+	early := mutation.On(mutation.TrimEarly)
 	for _, c := range m.confirmed {
-		low = min(low, c.Offset)
+		if !early {
+			low = min(low, c.Offset)
+		}
 	}
 	for _, it := range m.pending {
-		if !it.Through.IsZero() {
+		if !it.Through.IsZero() && !early {
 			low = min(low, it.Offset)
 		}
 	}

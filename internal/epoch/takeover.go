@@ -70,7 +70,7 @@ func (m *Machine) takeover(ev Event) {
 	case Opened:
 		if m.state == stOpen {
 			m.state = stRun
-			m.handOut()
+			m.handOut(m.ended)
 			m.trim()
 			return
 		}

@@ -24,6 +24,7 @@ func levels() map[string]place {
 	return map[string]place{
 		"record":             {level: 0},
 		"internal/failpoint": {level: 0},
+		"internal/mutation":  {level: 0},
 		"internal/payments":  {level: 0},
 
 		"sink":     {level: 1},
@@ -50,6 +51,7 @@ func levels() map[string]place {
 		"": {level: 4}, // the root, the public library
 
 		"internal/audit":     {level: 5, beside: []string{"internal/config"}},
+		"internal/bench":     {level: 5},
 		"internal/catalog":   {level: 5, beside: []string{"internal/config"}},
 		"internal/config":    {level: 5},
 		"internal/demo":      {level: 5, beside: []string{"internal/audit", "internal/catalog", "internal/config", "internal/telemetry", "internal/watch"}},
