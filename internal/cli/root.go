@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/pprof"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +26,9 @@ type app struct {
 	log   *slog.Logger // set before a command runs, by --log-format and --log-level
 
 	logFormat, logLevel string
+
+	profile     string       // file for a CPU profile; "": none
+	stopProfile func() error // set while one is written
 }
 
 // commands lists every command, in the order of the help.
@@ -33,6 +39,7 @@ func commands(a *app) []*cobra.Command {
 		newReset(a),
 		newProduce(a),
 		newAudit(a),
+		newBench(a),
 		newInit(a),
 		newValidate(a),
 		newSchema(a),
@@ -52,6 +59,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if a.stopProfile != nil {
+		err = errors.Join(err, a.stopProfile())
+	}
 	if text := message(err); text != "" {
 		fmt.Fprintln(stderr, text)
 	}
@@ -75,17 +85,43 @@ func newRoot(a *app) *cobra.Command {
 			}
 			return unknownCommand(cmd, args[0])
 		},
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.setUpLog() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if err := a.setUpLog(); err != nil {
+				return err
+			}
+			return a.startProfile()
+		},
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.logFormat, "log-format", "text", "format of logs on standard error: text or json")
 	flags.StringVar(&a.logLevel, "log-level", "info", "least level of logs: debug, info, warn or error")
+	flags.StringVar(&a.profile, "cpu-profile", "", "write a CPU profile to this file, for go tool pprof")
+	_ = flags.MarkHidden("cpu-profile") // fails for unknown flags only
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{cmd: cmd.CommandPath(), err: err}
 	})
 	root.AddCommand(commands(a)...)
 	return root
+}
+
+// startProfile begins a CPU profile where one is asked for; Main ends it.
+func (a *app) startProfile() error {
+	if a.profile == "" {
+		return nil
+	}
+	f, err := os.Create(a.profile)
+	if err != nil {
+		return fmt.Errorf("write a CPU profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return errors.Join(fmt.Errorf("write a CPU profile: %w", err), f.Close())
+	}
+	a.stopProfile = func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}
+	return nil
 }
 
 func unknownCommand(root *cobra.Command, name string) error {
