@@ -88,7 +88,7 @@ func TestSuiteCanFail(t *testing.T) {
 		{sinktest.ForeignMarkIgnored, "ForeignMark", "outbox staging stager"},
 		{sinktest.OwnerByPrefix, "OtherOwnersUntouched", "outbox"},
 		{sinktest.GenerationIgnored, "OtherOwnersUntouched", "outbox"},
-		{sinktest.GenerationIgnored, "OtherOwnersUntouched", "staging"},
+		{sinktest.GenerationIgnored, "Sweep", "staging stager"},
 		{sinktest.VisibleWhileStaged, "InvisibleUntilCommit", "staging stager"},
 		{sinktest.LostIsSuccess, "CommitOfLostWork", "staging stager"},
 		{sinktest.CommitDoubles, "CommitTwice", "staging stager"},
