@@ -138,6 +138,9 @@ func (p *Proc) Freeze(ctx context.Context) error {
 	return nil
 }
 
+// Frozen reports whether the process is stopped: by Freeze, or by itself.
+func (p *Proc) Frozen() bool { return p.Alive() && isStopped(p.PID()) == nil }
+
 // Thaw sends SIGCONT: a frozen process goes on as if no time had passed.
 func (p *Proc) Thaw() error { return p.signal(syscall.SIGCONT) }
 

@@ -91,8 +91,8 @@ func TestProcFreezeAndThaw(t *testing.T) {
 	if _, err := p.WaitLog(short, len(before), "beat"); err == nil {
 		t.Error("a frozen process went on writing")
 	}
-	if !p.Alive() {
-		t.Error("Alive of a frozen process: got false")
+	if !p.Alive() || !p.Frozen() {
+		t.Errorf("a frozen process: Alive %t, Frozen %t", p.Alive(), p.Frozen())
 	}
 	if err := p.Thaw(); err != nil {
 		t.Fatal(err)

@@ -60,5 +60,11 @@ func table() []suite {
 			small: 30 * time.Minute, full: 150 * time.Minute,
 			tests: []string{"-tags", "services", "./test/acceptance"},
 		},
+		{
+			name: "failures", what: "the Kafka entries of docs/failure-modes.md on real brokers, behind a proxy that holds, drops, cuts, repeats and rewrites; re-read by librdkafka",
+			needs: []string{"kafka", "librdkafka"},
+			small: 15 * time.Minute, full: 90 * time.Minute,
+			tests: []string{"-tags", "services", "./test/failures"},
+		},
 	}
 }
