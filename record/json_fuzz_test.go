@@ -116,9 +116,9 @@ func TestQuick(t *testing.T) {
 	for raw, want := range map[string]bool{
 		`{"payment_id":"p-1","amount_cents":1000,"ok":true,"none":null,"é":-1.5e3}`: true,
 		" { \"a\" : 1 , \"b\" : 2 } ": true,
-		`{"a":1,"a":2}`:                   false,
-		`{"a":{}}`:                        false,
-		`{"a":"\n"}`:                     false,
+		`{"a":1,"a":2}`:               false,
+		`{"a":{}}`:                    false,
+		`{"a":"\n"}`:                  false,
 	} {
 		var d Doc
 		if got := d.quick([]byte(raw)); got != want {

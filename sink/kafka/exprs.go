@@ -106,8 +106,11 @@ func (e *expr) wrong(got ref.Val, want string) error {
 }
 
 // text evaluates to bytes: a string's and bytes' own, numbers and bools in
-// their notation. nil stands for null.
+// their notation. nil stands for null. The result may be a part of the record.
 func (e *expr) text(v *cel.Vars) ([]byte, error) {
+	if s, ok := e.x.Text(v); ok {
+		return s, nil
+	}
 	val, err := e.any(v)
 	if err != nil || val == nil {
 		return nil, err

@@ -116,6 +116,7 @@ func (e *Env) Compile(src string, want Type) (*Expr, error) {
 	return &Expr{
 		src: src, prog: prog, types: e.opts.Fields, result: typeOf(checked.OutputType()), want: want,
 		fields: slices.Sorted(maps.Keys(s.fields)), whole: s.whole, epoch: s.epoch, costly: s.costly,
+		plain: s.plainField(parsed.NativeRep().Expr()),
 	}, nil
 }
 

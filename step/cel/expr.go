@@ -24,7 +24,8 @@ type Expr struct {
 	fields []string
 	whole  bool
 	epoch  bool
-	costly bool // runs under the cost limit
+	costly bool   // runs under the cost limit
+	plain  string // see Text; "": it is something else
 }
 
 // String gives the source text.

@@ -9,8 +9,12 @@ import (
 )
 
 // decorate replaces what cel-go plans for ==, != and in, which compare by the
-// left operand's idea of equality, and computes decimal constants once.
+// left operand's idea of equality, and for fields; it computes decimal constants
+// once.
 func decorate(n interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	if attr, ok := n.(interpreter.InterpretableAttribute); ok {
+		return decorateField(attr), nil
+	}
 	call, ok := n.(interpreter.InterpretableCall)
 	if !ok {
 		return n, nil

@@ -26,6 +26,7 @@ type Epoch struct {
 type Vars struct {
 	rec    *record.Record
 	epoch  Epoch
+	begun  ref.Val // epoch.Time as a value; nil: not asked for yet
 	doc    record.Doc
 	docErr *EvalError
 	parsed bool
@@ -50,7 +51,11 @@ func (v *Vars) Reset(r *record.Record) {
 }
 
 // SetEpoch gives the values of the epoch variables.
-func (v *Vars) SetEpoch(e Epoch) { v.epoch = e }
+func (v *Vars) SetEpoch(e Epoch) {
+	if e != v.epoch {
+		v.epoch, v.begun = e, nil
+	}
+}
 
 // Record is what Reset was given.
 func (v *Vars) Record() *record.Record { return v.rec }
@@ -117,7 +122,10 @@ func (v *Vars) ResolveName(name string) (any, bool) {
 	case varAttempt:
 		return types.Int(v.epoch.Attempt), true
 	case varTime:
-		return types.Timestamp{Time: v.epoch.Time.UTC()}, true
+		if v.begun == nil {
+			v.begun = types.Timestamp{Time: v.epoch.Time.UTC()}
+		}
+		return v.begun, true
 	}
 	if _, err := v.Doc(); err != nil {
 		return types.WrapErr(err), true
