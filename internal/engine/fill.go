@@ -52,8 +52,10 @@ func (e *openEpoch) full(c Epoch) bool {
 
 // scratch is reused from record to record.
 type scratch struct {
-	recs []record.Record
-	msgs []sink.Message
+	recs  []record.Record
+	msgs  []sink.Message
+	kafka []*kgo.Record
+	slab  slab
 }
 
 // read polls beside the loop and hands chunks over.
@@ -199,34 +201,6 @@ func (a *attempt) process(ep *openEpoch, rec *kgo.Record) {
 	}
 }
 
-func fromKafka(rec *kgo.Record) record.Record {
-	r := record.Record{
-		Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp.UnixMilli(),
-		Source: record.Position{
-			Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset,
-			LeaderEpoch: rec.LeaderEpoch, Timestamp: rec.Timestamp.UnixMilli(),
-		},
-	}
-	if len(rec.Headers) > 0 {
-		r.Headers = make([]record.Header, len(rec.Headers))
-		for i, h := range rec.Headers {
-			r.Headers[i] = record.Header{Key: h.Key, Value: h.Value}
-		}
-	}
-	return r
-}
-
-func toKafka(m *sink.Message) *kgo.Record {
-	r := &kgo.Record{Topic: m.Topic, Partition: m.Partition, Key: m.Key, Value: m.Value, Timestamp: time.UnixMilli(m.Timestamp)}
-	if len(m.Headers) > 0 {
-		r.Headers = make([]kgo.RecordHeader, len(m.Headers))
-		for i, h := range m.Headers {
-			r.Headers[i] = kgo.RecordHeader{Key: h.Key, Value: h.Value}
-		}
-	}
-	return r
-}
-
 // emit hands one record to every sink. Everything that can refuse it is asked
 // before anything is produced: a dead letter is instead of the outputs.
 func (a *attempt) emit(ep *openEpoch, r *record.Record) *letter {
@@ -238,12 +212,9 @@ func (a *attempt) emit(ep *openEpoch, r *record.Record) *letter {
 		}
 	}
 	a.outs.msgs = msgs[:0]
-	recs := make([]*kgo.Record, len(msgs), len(msgs)+1)
-	for i := range msgs {
-		recs[i] = toKafka(&msgs[i])
-		if why := a.tooLarge(recs[i]); why != nil {
-			return why
-		}
+	recs, why := a.messages(msgs)
+	if why != nil {
+		return why
 	}
 	for _, ru := range a.runners {
 		// Evaluated here only for its errors: a verdict of the engine's own could
@@ -272,6 +243,7 @@ func (a *attempt) emit(ep *openEpoch, r *record.Record) *letter {
 			return why
 		}
 		recs = append(recs, rec)
+		a.outs.kafka = recs[:0]
 		ep.entries, ep.acked = append(ep.entries, entry), append(ep.acked, rec)
 		a.outPos, a.outBytes = entry.Pos, entry.Bytes
 	}
@@ -284,6 +256,20 @@ func (a *attempt) emit(ep *openEpoch, r *record.Record) *letter {
 		st.add(ep.n, r)
 	}
 	return nil
+}
+
+// messages gives msgs as records of the client, in a slice that is reused.
+func (a *attempt) messages(msgs []sink.Message) ([]*kgo.Record, *letter) {
+	recs := a.outs.kafka[:0]
+	for i := range msgs {
+		rec := a.outs.slab.of(&msgs[i])
+		if why := a.tooLarge(rec); why != nil {
+			return nil, why
+		}
+		recs = append(recs, rec)
+	}
+	a.outs.kafka = recs[:0]
+	return recs, nil
 }
 
 // recordOverhead is what a buffered record costs beside its bytes.
@@ -347,7 +333,7 @@ func (a *attempt) letters(n int64, r record.Record, why *letter) []*kgo.Record {
 	msgs := l.Messages(topic, a.w.limits.MaxRecord(topic), a.w.c.Dead.Oversize)
 	out := make([]*kgo.Record, len(msgs))
 	for i := range msgs {
-		out[i] = toKafka(&msgs[i])
+		out[i] = a.outs.slab.of(&msgs[i])
 	}
 	a.w.emit(Event{Kind: DeadLetter, Task: a.task, Attempt: a.m.Attempt(), Epoch: n, Sink: why.sink, Detail: why.code, N: 1})
 	return out

@@ -28,6 +28,7 @@ type loop struct {
 	cl   *kgo.Client
 	fail atomic.Pointer[error]
 
+	acked func(*kgo.Record, error) // produced, made a value once and not per record
 	sinks []*plainSink
 	n     int64 // rounds
 	began time.Time
@@ -49,6 +50,7 @@ type plainSink struct {
 func newLoop(s *supervisor) *loop {
 	l := &loop{a: newAttempt(s)}
 	l.a.plain = true
+	l.acked = l.produced
 	return l
 }
 
@@ -255,12 +257,9 @@ func (l *loop) emit(r *record.Record) *letter {
 		}
 	}
 	a.outs.msgs = msgs[:0]
-	recs := make([]*kgo.Record, len(msgs))
-	for i := range msgs {
-		recs[i] = toKafka(&msgs[i])
-		if why := a.tooLarge(recs[i]); why != nil {
-			return why
-		}
+	recs, why := a.messages(msgs)
+	if why != nil {
+		return why
 	}
 	for _, s := range l.sinks {
 		ok, why := a.wants(s.name, s.sink, s.where, r)
@@ -280,12 +279,14 @@ func (l *loop) emit(r *record.Record) *letter {
 
 func (l *loop) produce(rec *kgo.Record) {
 	l.bytes += int64(len(rec.Key) + len(rec.Value) + recordOverhead)
-	l.cl.Produce(context.Background(), rec, func(r *kgo.Record, err error) {
-		if err != nil {
-			err = fmt.Errorf("produce to %s: %w", r.Topic, err)
-			l.fail.CompareAndSwap(nil, &err)
-		}
-	})
+	l.cl.Produce(context.Background(), rec, l.acked)
+}
+
+func (l *loop) produced(r *kgo.Record, err error) {
+	if err != nil {
+		err = fmt.Errorf("produce to %s: %w", r.Topic, err)
+		l.fail.CompareAndSwap(nil, &err)
+	}
 }
 
 func (l *loop) refuse(r record.Record, why *letter) {

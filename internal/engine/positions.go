@@ -12,6 +12,13 @@ import (
 // positions is how far a task has processed its source partitions.
 type positions struct {
 	topics []*topicPosition
+	last   lastPosition
+}
+
+// lastPosition spares a run of records of one partition the look-ups.
+type lastPosition struct {
+	topic string
+	part  *journal.Partition // nil: none yet
 }
 
 type topicPosition struct {
@@ -37,15 +44,19 @@ func (p *positions) add(topic string, id [16]byte, part journal.Partition) {
 		slices.SortFunc(p.topics, func(a, b *topicPosition) int { return strings.Compare(a.topic, b.topic) })
 	}
 	t.parts[part.Partition] = &part
+	p.last = lastPosition{}
 }
 
 // set moves one partition; false if it is not ours.
 func (p *positions) set(topic string, partition int32, next int64, leaderEpoch int32) bool {
-	t := p.topic(topic)
-	if t == nil || t.parts[partition] == nil {
-		return false
+	if p.last.part == nil || p.last.part.Partition != partition || p.last.topic != topic {
+		part := p.get(topic, partition)
+		if part == nil {
+			return false
+		}
+		p.last = lastPosition{topic, part}
 	}
-	t.parts[partition].Offset, t.parts[partition].LeaderEpoch = next, leaderEpoch
+	p.last.part.Offset, p.last.part.LeaderEpoch = next, leaderEpoch
 	return true
 }
 
