@@ -99,7 +99,8 @@ type Machine struct {
 	cursors     map[string]*journal.Cursor
 	verdicts    []Verdict
 	pending     []item
-	confirmed   map[string]*journal.Cursor
+	confirmed   map[string]*journal.Cursor // by the last decided record
+	listed      []journal.Pending          // by the same
 	trimmed     int64
 
 	dirty    bool // there is something to confirm

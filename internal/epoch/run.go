@@ -168,7 +168,7 @@ func (m *Machine) decided(ev Decided) {
 		return
 	}
 	m.ended = ev.Epoch
-	m.sources, m.tail, m.confirmed = l.sources, l.tail, l.record.Cursors
+	m.sources, m.tail, m.confirmed, m.listed = l.sources, l.tail, l.record.Cursors, l.record.Pending
 	*l = lane{}
 	m.do(Publish{Epoch: ev.Epoch, Tail: m.tail})
 	m.handOut(m.ended)
@@ -229,7 +229,8 @@ func (m *Machine) move(name string, c journal.Cursor, vs []Verdict) {
 	m.dirty = true
 }
 
-// trim: I8.
+// trim: I8. By what the decided record lists, also where it is done since: the
+// next owner begins with that record.
 func (m *Machine) trim() {
 	low := m.tail.Offset
 	early := mutation.On(mutation.TrimEarly)
@@ -238,9 +239,9 @@ func (m *Machine) trim() {
 			low = min(low, c.Offset)
 		}
 	}
-	for _, it := range m.pending {
-		if !it.Through.IsZero() && !early {
-			low = min(low, it.Offset)
+	for _, p := range m.listed {
+		if !p.Through.IsZero() && !early {
+			low = min(low, p.Offset)
 		}
 	}
 	if low > m.trimmed {

@@ -138,7 +138,7 @@ func (m *Machine) onVerified(ev Verified) {
 	}
 	c := m.claim
 	m.ended, m.next = c.Epoch, c.Epoch+1
-	m.sources, m.tail = c.Sources, c.Tail
+	m.sources, m.tail, m.listed = c.Sources, c.Tail, c.Pending
 	m.confirmed = map[string]*journal.Cursor{}
 	for k, v := range c.Cursors {
 		cur, con := *v, *v
