@@ -1,0 +1,224 @@
+//go:build synctests
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"exactly/internal/engine"
+	"exactly/internal/failpoint"
+)
+
+// brokerErrors are what a broker answers in place of acting.
+func brokerErrors() []*kerr.Error {
+	return []*kerr.Error{
+		kerr.NotLeaderForPartition, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable,
+		kerr.NotEnoughReplicas, kerr.RequestTimedOut, kerr.UnknownServerError, kerr.ConcurrentTransactions,
+	}
+}
+
+// run carries out the schedule's incidents at their times.
+func (w *world) incidents() {
+	begin := time.Now()
+	for n, i := range w.s.Steps {
+		w.rest(i.At - time.Since(begin))
+		if w.ctx.Err() != nil {
+			return
+		}
+		w.log.Info("incident", "n", n, "what", i.String())
+		w.note(string(i.Kind))
+		w.happen(n, i)
+	}
+}
+
+func (w *world) happen(n int, i incident) {
+	switch i.Kind {
+	case kill:
+		w.each(i.Worker, func(s *slot, p *process) { w.kill(s, p, i.For) })
+	case freeze:
+		w.each(i.Worker, func(_ *slot, p *process) { w.freeze(p, i.For) })
+	case stopIt:
+		w.each(i.Worker, func(s *slot, p *process) { w.stop(s, p, i.For) })
+	case join:
+		w.join(i.For)
+	case atPoint:
+		w.each(i.Worker, func(_ *slot, p *process) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			p.armed = append(p.armed, &pointArm{incident: i, left: i.Nth})
+		})
+	case network:
+		w.each(i.Worker, func(_ *slot, p *process) { p.host.arm(rule{key: i.Key, nth: i.Nth, fault: i.Fault, delay: i.For}) })
+	case brokerErr:
+		e := brokerErrors()[i.For]
+		w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Key(i.Key)}, Count: i.Nth, Err: e})
+	case moved:
+		if w.s.Shape.Brokers > 1 {
+			w.cluster.ShufflePartitionLeaders()
+			w.cluster.RehashCoordinators()
+		}
+	case outage:
+		w.srv.Down()
+		w.wg.Go(func() {
+			w.rest(i.For)
+			w.srv.Up()
+		})
+	case crashSink:
+		w.srv.Kill()
+	case loseSink:
+		w.watch.mu.Lock()
+		w.watch.loseNth = i.Nth
+		w.watch.mu.Unlock()
+	case grow:
+		w.grow()
+	case abortTxn:
+		if err := w.input.aborted(w.ctx, n); err != nil {
+			w.log.Info("aborted transaction", "err", err)
+		}
+	case jump:
+		w.jump(i.For)
+	case bump:
+		w.bump(i)
+	}
+}
+
+// each finds the process in a slot, if one lives there.
+func (w *world) each(n int, f func(*slot, *process)) {
+	w.mu.Lock()
+	s := w.slots[n%len(w.slots)]
+	p := s.proc
+	w.mu.Unlock()
+	if p != nil {
+		f(s, p)
+	}
+}
+
+// stop ends a process gracefully.
+func (w *world) stop(s *slot, p *process, rest time.Duration) {
+	p.cancel()
+	w.wg.Go(func() {
+		<-p.done
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if s.proc == p {
+			s.proc, s.after = nil, time.Now().Add(rest)
+		}
+	})
+}
+
+// join adds a worker that leaves again.
+func (w *world) join(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &slot{n: len(w.slots)}
+	w.slots = append(w.slots, s)
+	w.wg.Go(func() {
+		w.rest(d)
+		w.mu.Lock()
+		s.gone = true
+		p := s.proc
+		w.mu.Unlock()
+		if p != nil {
+			p.cancel()
+		}
+	})
+}
+
+// jump is what a machine that was suspended sees.
+func (w *world) jump(d time.Duration) {
+	w.mu.Lock()
+	var ps []*process
+	for _, s := range w.slots {
+		if s.proc != nil {
+			ps = append(ps, s.proc)
+		}
+	}
+	w.mu.Unlock()
+	for _, p := range ps {
+		w.freeze(p, d)
+	}
+	w.rest(d)
+}
+
+func (w *world) grow() {
+	if w.s.Shape.Tasks > 4 {
+		return
+	}
+	err := w.admin(func(c *kadm.Client) error {
+		_, err := c.CreatePartitions(w.ctx, 1, source)
+		return err
+	})
+	if err != nil {
+		w.log.Info("one more partition", "err", err)
+	}
+}
+
+// bump stops every worker and begins a new generation, by a command that may
+// die on the way and is called again, as its documentation says.
+func (w *world) bump(i incident) {
+	w.mu.Lock()
+	w.paused = true
+	slots := slices.Clone(w.slots)
+	var ps []*process
+	for _, s := range slots {
+		if s.proc != nil {
+			ps = append(ps, s.proc)
+		}
+	}
+	w.tasks = int32(i.Nth)
+	w.mu.Unlock()
+	for n, p := range ps {
+		if n%2 == 1 {
+			p.host.set(dead)
+		}
+		p.cancel()
+	}
+	for _, p := range ps {
+		<-p.done
+	}
+	for try := 0; w.ctx.Err() == nil; try++ {
+		err := w.reset(i, try)
+		w.log.Info("reset", "try", try, "err", err)
+		if err == nil {
+			break
+		}
+		w.rest(time.Second)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = false
+	for _, s := range w.slots {
+		s.proc = nil
+	}
+}
+
+func (w *world) reset(i incident, try int) error {
+	h := newHost(fmt.Sprintf("reset.%d", try), w.stack)
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	points := failpoint.New(func(ctx context.Context, at failpoint.Point, _ int32, _ int64) error {
+		w.note("point " + string(at))
+		if err := h.gate(ctx); err != nil {
+			return err
+		}
+		if try == 0 && at == i.Point {
+			h.set(dead)
+			cancel()
+			return errDead
+		}
+		return nil
+	})
+	w.mu.Lock()
+	w.hosts[points] = h
+	w.mu.Unlock()
+	_, err := engine.New(w.config(h, points)).Reset(ctx, engine.ResetOptions{Wait: time.Minute})
+	return err
+}

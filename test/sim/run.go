@@ -1,0 +1,164 @@
+//go:build synctests
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// patience is how long, in virtual time, everything may take to be visible and
+// confirmed once all faults are over.
+const patience = 10 * time.Minute
+
+// run lives one schedule; it has to be called inside a synctest bubble. The
+// error is the violation that was found.
+func run(s schedule, log *slog.Logger) (happened map[string]int, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w, err := newWorld(ctx, s, log)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	supervised := make(chan struct{})
+	go func() {
+		defer close(supervised)
+		w.supervise()
+	}()
+	err = w.live()
+	w.mu.Lock()
+	w.paused = true
+	for _, s := range w.slots {
+		if s.proc != nil {
+			s.proc.host.set(dead)
+			s.proc.cancel()
+		}
+	}
+	for _, h := range w.hosts {
+		h.set(dead)
+	}
+	w.mu.Unlock()
+	cancel()
+	<-supervised
+	w.wg.Wait()
+	w.cluster.Close()
+	return w.happened, err
+}
+
+func (w *world) live() error {
+	fed := make(chan error, 1)
+	go func() { fed <- w.input.run(w.ctx) }()
+	w.incidents()
+	if err := <-fed; err != nil {
+		return err
+	}
+	w.rest(5 * time.Second)
+	w.heal()
+	if err := w.input.more(w.ctx, 7); err != nil {
+		return err
+	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	generations, err := w.stopAll()
+	if err != nil {
+		return err
+	}
+	if _, never := w.check(w.ctx); never != nil {
+		return never
+	}
+	if n := w.srv.Staged(); n > 0 {
+		return fmt.Errorf("%d pieces of work are staged at the end", n)
+	}
+	if err := w.checkJournals(w.ctx, generations); err != nil {
+		return err
+	}
+	if w.s.Shape.Recreate {
+		w.note("recreated")
+		if err := w.recreate(w.ctx); err != nil {
+			return err
+		}
+	}
+	return w.watch.first()
+}
+
+// heal ends every fault.
+func (w *world) heal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.healing = true
+	w.srv.Up()
+	for _, s := range w.slots {
+		if s.proc != nil {
+			s.proc.armed = nil
+			s.proc.host.heal()
+		}
+	}
+	for _, h := range w.hosts {
+		h.set(up)
+	}
+}
+
+func (h *host) heal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rules = nil
+}
+
+// settle waits until the promise is kept.
+func (w *world) settle() error {
+	until := time.Now().Add(patience)
+	for {
+		soon, never := w.check(w.ctx)
+		switch {
+		case never != nil:
+			return never
+		case w.watch.first() != nil:
+			return w.watch.first()
+		case soon == nil:
+			return nil
+		case time.Now().After(until):
+			return fmt.Errorf("not within %s after the last fault: %w", patience, soon)
+		}
+		w.rest(500 * time.Millisecond)
+	}
+}
+
+// stopAll stops every worker gracefully, so that everything is confirmed, and
+// gives the number of generations.
+func (w *world) stopAll() (int32, error) {
+	w.mu.Lock()
+	w.paused = true
+	var ps []*process
+	for _, s := range w.slots {
+		if s.proc != nil {
+			ps = append(ps, s.proc)
+		}
+	}
+	w.mu.Unlock()
+	w.rest(3 * time.Second) // files by age
+	for _, p := range ps {
+		p.cancel()
+	}
+	for _, p := range ps {
+		<-p.done
+	}
+	var errs []error
+	for _, p := range ps {
+		errs = append(errs, p.err)
+	}
+	g := int32(0)
+	err := w.admin(func(c *kadm.Client) error {
+		topics, err := c.ListTopics(w.ctx)
+		for n := int32(1); topics.Has(fmt.Sprintf("exactly.%s.g%d.journal", pipeline, n)); n++ {
+			g = n
+		}
+		return err
+	})
+	return g, errors.Join(append(errs, err)...)
+}

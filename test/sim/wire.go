@@ -1,0 +1,317 @@
+//go:build synctests
+
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// host is one worker's side of the network: everything between its clients and
+// the brokers passes here, request by request.
+type host struct {
+	name  string
+	stack *kfake.VirtualNetwork
+
+	mu    sync.Mutex
+	state hostState
+	moved chan struct{} // closed and replaced when state changes
+	conns map[net.Conn]bool
+	rules []*rule
+}
+
+type hostState int
+
+const (
+	up hostState = iota
+	frozen
+	dead
+)
+
+// errDead is what a dead process's calls get, which nobody hears any more.
+var errDead = errors.New("the process is dead")
+
+// fault is what becomes of a message.
+type fault string
+
+// The faults of the network.
+const (
+	dropRequest fault = "drop request"  // it never arrives
+	dropAnswer  fault = "drop answer"   // it is carried out, the client hears nothing
+	cutBefore   fault = "cut before"    // the connection breaks in its place
+	cutAfter    fault = "cut after"     // the connection breaks after it arrived
+	delayIt     fault = "delay request" // it arrives late, and all behind it
+	delayAnswer fault = "delay answer"  // its answer does
+	repeatIt    fault = "repeat"        // it arrives twice, the second answer is lost
+	lieAbout    fault = "rewrite"       // carried out, answered with UNKNOWN_SERVER_ERROR
+)
+
+// rule is one fault for the n-th request of a kind from now on.
+type rule struct {
+	key   int16
+	nth   int
+	fault fault
+	delay time.Duration
+	done  bool
+}
+
+func newHost(name string, stack *kfake.VirtualNetwork) *host {
+	return &host{name: name, stack: stack, moved: make(chan struct{}), conns: map[net.Conn]bool{}}
+}
+
+func (h *host) set(s hostState) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == dead || h.state == s {
+		return
+	}
+	h.state = s
+	close(h.moved)
+	h.moved = make(chan struct{})
+	if s == dead {
+		for c := range h.conns {
+			_ = c.Close()
+		}
+	}
+}
+
+// gate lets a living process pass and holds a frozen one.
+func (h *host) gate(ctx context.Context) error {
+	for {
+		h.mu.Lock()
+		s, moved := h.state, h.moved
+		h.mu.Unlock()
+		switch s {
+		case up:
+			return nil
+		case dead:
+			return errDead
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (h *host) arm(r rule) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rules = append(h.rules, &r)
+}
+
+// meet finds the fault for a request.
+func (h *host) meet(key int16) (rule, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.rules {
+		if r.key != key || r.done {
+			continue
+		}
+		if r.nth--; r.nth <= 0 {
+			r.done = true
+			return *r, true
+		}
+	}
+	return rule{}, false
+}
+
+// dial is the Dialer of a worker's clients.
+func (h *host) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := h.gate(ctx); err != nil {
+		return nil, err
+	}
+	server, err := h.stack.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	client, near := net.Pipe()
+	h.mu.Lock()
+	h.conns[near], h.conns[server] = true, true
+	isDead := h.state == dead
+	h.mu.Unlock()
+	l := &link{h: h, near: near, server: server, asked: map[int32]asked{}, gone: make(chan struct{})}
+	if isDead {
+		l.close()
+		return nil, errDead
+	}
+	go l.requests()
+	go l.answers()
+	return client, nil
+}
+
+// link is one connection.
+type link struct {
+	h            *host
+	near, server net.Conn
+	once         sync.Once
+	gone         chan struct{}
+
+	mu    sync.Mutex
+	asked map[int32]asked // by correlation id
+}
+
+type asked struct {
+	key, version int16
+	r            rule
+	swallow      bool // the answer to a repetition comes too
+}
+
+func (l *link) close() {
+	l.once.Do(func() {
+		close(l.gone)
+		_ = l.near.Close()
+		_ = l.server.Close()
+		l.h.mu.Lock()
+		delete(l.h.conns, l.near)
+		delete(l.h.conns, l.server)
+		l.h.mu.Unlock()
+	})
+}
+
+func (l *link) wait(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.gone:
+	}
+}
+
+func (l *link) requests() {
+	defer l.close()
+	for {
+		frame, err := readFrame(l.near)
+		if err != nil || len(frame) < 12 || l.h.gate(context.Background()) != nil {
+			return
+		}
+		key, version := int16(binary.BigEndian.Uint16(frame[4:])), int16(binary.BigEndian.Uint16(frame[6:]))
+		id := int32(binary.BigEndian.Uint32(frame[8:]))
+		r, hit := l.h.meet(key)
+		if hit {
+			switch r.fault {
+			case dropRequest:
+				continue
+			case cutBefore:
+				return
+			case delayIt:
+				l.wait(r.delay)
+				if l.h.gate(context.Background()) != nil {
+					return
+				}
+			}
+		}
+		l.mu.Lock()
+		l.asked[id] = asked{key: key, version: version, r: r, swallow: r.fault == repeatIt}
+		l.mu.Unlock()
+		if _, err := l.server.Write(frame); err != nil {
+			return
+		}
+		switch r.fault {
+		case cutAfter:
+			return
+		case repeatIt:
+			if _, err := l.server.Write(frame); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (l *link) answers() {
+	defer l.close()
+	for {
+		frame, err := readFrame(l.server)
+		if err != nil || len(frame) < 8 {
+			return
+		}
+		id := int32(binary.BigEndian.Uint32(frame[4:]))
+		l.mu.Lock()
+		a, known := l.asked[id]
+		if a.swallow {
+			l.asked[id] = asked{r: rule{fault: dropAnswer}}
+		} else {
+			delete(l.asked, id)
+		}
+		l.mu.Unlock()
+		if l.h.gate(context.Background()) != nil {
+			return
+		}
+		switch {
+		case !known || a.r.fault == dropAnswer:
+			continue
+		case a.r.fault == delayAnswer:
+			l.wait(a.r.delay)
+		case a.r.fault == lieAbout:
+			if frame, err = lie(frame, a); err != nil {
+				return
+			}
+		}
+		if _, err := l.near.Write(frame); err != nil {
+			return
+		}
+	}
+}
+
+// readFrame reads one message with its length.
+func readFrame(c net.Conn) ([]byte, error) {
+	var n [4]byte
+	if _, err := io.ReadFull(c, n[:]); err != nil {
+		return nil, err
+	}
+	frame := make([]byte, 4+binary.BigEndian.Uint32(n[:]))
+	copy(frame, n[:])
+	_, err := io.ReadFull(c, frame[4:])
+	return frame, err
+}
+
+// lie puts an error into an answer: what happened stays as it is.
+func lie(frame []byte, a asked) ([]byte, error) {
+	resp := kmsg.ResponseForKey(a.key)
+	if resp == nil {
+		return nil, fmt.Errorf("no answer of kind %d", a.key)
+	}
+	resp.SetVersion(a.version)
+	head := 8
+	if resp.IsFlexible() && a.key != int16(kmsg.ApiVersions) {
+		head++ // no tags
+	}
+	if err := resp.ReadFrom(frame[head:]); err != nil {
+		return nil, err
+	}
+	code := kerr.UnknownServerError.Code
+	switch r := resp.(type) {
+	case *kmsg.EndTxnResponse:
+		r.ErrorCode = code
+	case *kmsg.InitProducerIDResponse:
+		r.ErrorCode = code
+	case *kmsg.TxnOffsetCommitResponse:
+		for i := range r.Topics {
+			for j := range r.Topics[i].Partitions {
+				r.Topics[i].Partitions[j].ErrorCode = code
+			}
+		}
+	default:
+		return frame, nil
+	}
+	out := resp.AppendTo(append([]byte(nil), frame[:head]...))
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out, nil
+}
+
+func (h *host) isDead() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state == dead
+}

@@ -1,0 +1,287 @@
+//go:build synctests
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"exactly/internal/broker"
+	"exactly/internal/engine"
+	"exactly/internal/failpoint"
+	"exactly/internal/mutation"
+	"exactly/sink"
+	"exactly/sinktest"
+	"exactly/step"
+)
+
+const (
+	source   = "in"
+	target   = "out"
+	letters  = "letters"
+	pipeline = "sim"
+)
+
+// world is one run of a schedule.
+type world struct {
+	s       schedule
+	log     *slog.Logger
+	stack   *kfake.VirtualNetwork
+	cluster *kfake.Cluster
+	seeds   []string
+	srv     *sinktest.Server
+	input   *input
+	watch   *watcher
+	nonce   atomic.Int64 // makes the transform's results differ from try to try
+
+	ctx     context.Context
+	wg      sync.WaitGroup // of processes that end
+	mu      sync.Mutex
+	tasks   int32 // of the present generation
+	slots   []*slot
+	hosts   map[*failpoint.Set]*host
+	lives   int
+	paused  bool // no worker is started
+	healing bool // incidents are over
+
+	happened map[string]int // incidents and fail points that came about
+}
+
+// slot is a place where one worker runs, life after life.
+type slot struct {
+	n     int
+	proc  *process
+	after time.Time // not started again before
+	gone  bool      // for good
+}
+
+// process is one life of a worker.
+type process struct {
+	host   *host
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // when done
+	armed  []*pointArm
+}
+
+type pointArm struct {
+	incident
+	left int
+}
+
+func newWorld(ctx context.Context, s schedule, log *slog.Logger) (*world, error) {
+	w := &world{
+		s: s, log: log, stack: new(kfake.VirtualNetwork), ctx: ctx, tasks: s.Shape.Tasks,
+		srv: sinktest.NewServer(defects()...), hosts: map[*failpoint.Set]*host{}, happened: map[string]int{},
+	}
+	ports := []int{9092, 9093, 9094}[:s.Shape.Brokers]
+	opts := []kfake.Opt{
+		kfake.NumBrokers(s.Shape.Brokers), kfake.Ports(ports...), kfake.ListenFn(w.stack.Listen),
+		kfake.SeedTopics(s.Shape.Partitions, source, target), kfake.SeedTopics(1, letters),
+	}
+	if s.Shape.Old {
+		opts = append(opts, kfake.MaxVersions(kversion.V3_5_0()))
+	}
+	var err error
+	if w.cluster, err = kfake.NewCluster(opts...); err != nil {
+		return nil, fmt.Errorf("start the embedded broker: %w", err)
+	}
+	w.seeds = w.cluster.ListenAddrs()
+	w.watch = newWatcher(w)
+	w.srv.Intercept(w.watch.request)
+	w.input = newInput(w)
+	for n := range s.Shape.Workers {
+		w.slots = append(w.slots, &slot{n: n})
+	}
+	return w, nil
+}
+
+// defects are the mutations of sinks.
+func defects() []sinktest.Defect {
+	var ds []sinktest.Defect
+	for r, d := range map[mutation.Rule]sinktest.Defect{
+		mutation.LedgerIgnored: sinktest.LedgerIgnored, mutation.SweepAll: sinktest.SweepLater,
+		mutation.GenerationIgnored: sinktest.GenerationIgnored, mutation.IncarnationLost: sinktest.ForeignMarkIgnored,
+	} {
+		if mutation.On(r) {
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
+// client is one that no fault meets.
+func (w *world) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(w.seeds...), kgo.Dialer(w.stack.DialContext), kgo.MetadataMinAge(20 * time.Millisecond),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	}, opts...)...)
+}
+
+// config of a worker, or of a reset, on a host.
+func (w *world) config(h *host, points *failpoint.Set) engine.Config {
+	rows := sinktest.Options{Table: "rows"}
+	return engine.Config{
+		Pipeline: pipeline, Worker: h.name, Tasks: w.tasks,
+		Broker: broker.Config{Brokers: w.seeds, CreateTopics: true, SessionTimeout: 6 * time.Second, Dialer: h.dial, Log: slog.New(slog.DiscardHandler)},
+		Source: engine.Source{Topics: []string{source}},
+		Epoch:  engine.Epoch{Interval: w.s.Shape.Interval, Timeout: w.s.Shape.Timeout, MaxRecords: w.s.Shape.MaxRecords},
+		// As a user who wants no process to end would set it.
+		Restart:  engine.Restart{Max: 1 << 30, Delay: 100 * time.Millisecond, MaxDelay: time.Second},
+		NewChain: func() step.Chain { return &chain{w: w} },
+		Sinks: []engine.Sink{
+			{Name: target, Sink: toTopic{}},
+			{Name: "rows", Sink: sinktest.NewModelOutbox(w.srv, rows)},
+			{Name: "files", Sink: sinktest.NewModelStager(w.srv, sinktest.Options{Table: "files", RollRecords: w.s.Shape.Roll, RollAge: 700})},
+			{Name: "db", Sink: sinktest.NewModelStaging(w.srv, sinktest.Options{Table: "db"})},
+		},
+		Dead:       engine.DeadLetters{Topic: letters},
+		StopWithin: 2 * time.Second, Refresh: 2 * time.Second, RenewEvery: w.s.Shape.Renew,
+		Trace: w.watch.step, Log: w.log.With("worker", h.name), Failpoints: points,
+	}
+}
+
+// start begins a life.
+func (w *world) start(s *slot) {
+	w.lives++
+	p := &process{host: newHost(fmt.Sprintf("%d.%d", s.n, w.lives), w.stack), done: make(chan struct{})}
+	points := failpoint.New(func(ctx context.Context, at failpoint.Point, task int32, n int64) error {
+		return w.passes(ctx, s, p, at)
+	})
+	w.hosts[points] = p.host
+	c := w.config(p.host, points)
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(w.ctx)
+	s.proc = p
+	w.wg.Go(func() {
+		defer close(p.done)
+		p.err = engine.New(c).Run(ctx)
+		w.log.Info("process ended", "worker", p.host.name, "err", p.err)
+	})
+}
+
+// passes is called at every fail point of a process.
+func (w *world) passes(ctx context.Context, s *slot, p *process, at failpoint.Point) error {
+	if err := p.host.gate(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.happened["point "+string(at)]++
+	var hit *pointArm
+	for _, a := range p.armed {
+		if a.Point == at && a.left > 0 {
+			if a.left--; a.left == 0 {
+				hit = a
+			}
+		}
+	}
+	if hit == nil {
+		w.mu.Unlock()
+		return nil
+	}
+	w.happened["at a point: "+hit.Do]++
+	w.mu.Unlock()
+	w.log.Info("fail point", "worker", p.host.name, "at", at, "do", hit.Do)
+	switch hit.Do {
+	case "kill":
+		w.kill(s, p, hit.For)
+		return errDead
+	case "freeze":
+		w.freeze(p, hit.For)
+		return p.host.gate(ctx)
+	case "delay":
+		t := time.NewTimer(hit.For)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return failpoint.ErrInjected
+}
+
+// kill ends a life as SIGKILL does: what it has sent may arrive, nothing else
+// leaves it.
+func (w *world) kill(s *slot, p *process, rest time.Duration) {
+	p.host.set(dead)
+	p.cancel()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.proc == p {
+		s.proc, s.after = nil, time.Now().Add(rest)
+	}
+}
+
+func (w *world) freeze(p *process, d time.Duration) {
+	p.host.set(frozen)
+	w.wg.Go(func() {
+		w.rest(d)
+		p.host.set(up)
+	})
+}
+
+// rest waits, at most until the run ends.
+func (w *world) rest(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.ctx.Done():
+	}
+}
+
+// supervise keeps a process in each slot, as an init system would.
+func (w *world) supervise() {
+	for w.ctx.Err() == nil {
+		w.mu.Lock()
+		for _, s := range w.slots {
+			if s.proc != nil {
+				select {
+				case <-s.proc.done:
+					if s.proc.err != nil {
+						w.watch.ended(s.proc.err)
+					}
+					s.proc, s.after = nil, time.Now().Add(200*time.Millisecond)
+				default:
+				}
+			}
+			if s.proc == nil && !s.gone && !w.paused && !time.Now().Before(s.after) {
+				w.start(s)
+			}
+		}
+		w.mu.Unlock()
+		w.rest(50 * time.Millisecond)
+	}
+}
+
+// admin of the embedded broker.
+func (w *world) admin(f func(*kadm.Client) error) error {
+	cl, err := w.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return f(kadm.NewClient(cl))
+}
+
+func (w *world) rng(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(w.s.Seed, salt)) }
+
+func (w *world) note(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.happened[what]++
+}
+
+var _ sink.Transactional = toTopic{}
