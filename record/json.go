@@ -66,22 +66,47 @@ type Doc struct {
 	end     int      // of the closing brace
 	edited  bool
 
-	names   []byte // arena of field names that had escapes or were added
+	names   []byte   // arena of field names that had escapes or were added
+	given   [][]byte // values that were set
 	dec     *jsontext.Decoder
 	rd      bytes.Buffer
 	scratch *Doc // for nested edits
 }
 
-// member is one top-level field.
+// member is one top-level field. It holds places and no pointers: documents come
+// by the million, and the collector would be told of every one.
 type member struct {
-	name     []byte // unescaped
-	value    []byte // as it is now; nil: removed
-	cell     int    // where its part of raw starts, just behind a brace or comma
-	val      int    // where its value starts in raw
-	valEnd   int
-	cellEnd  int // just before the next comma or brace
-	added    bool
-	replaced bool
+	name, nameEnd int // unescaped, in raw, or in the arena of names
+	cell          int // where its part of raw starts, just behind a brace or comma
+	val, valEnd   int // its value in raw
+	cellEnd       int // just before the next comma or brace
+	given         int // index of the value that was set, if state says so
+	arena         bool
+	state         memberState
+}
+
+type memberState uint8
+
+const (
+	original memberState = iota
+	replaced
+	added
+	removed
+)
+
+func (d *Doc) name(m *member) []byte {
+	if m.arena {
+		return d.names[m.name:m.nameEnd]
+	}
+	return d.raw[m.name:m.nameEnd]
+}
+
+// value is that of a member that is not removed.
+func (d *Doc) value(m *member) []byte {
+	if m.state == original {
+		return d.raw[m.val:m.valEnd:m.valEnd]
+	}
+	return d.given[m.given]
 }
 
 // Reset takes up the bytes of the next record. Its error is a *DocError, and
@@ -107,9 +132,8 @@ func (d *Doc) Reset(raw []byte) error {
 
 func (d *Doc) clear() {
 	d.raw, d.body, d.end, d.edited = nil, 0, 0, false
-	clear(d.members) // lets go of the last record's bytes
-	d.members = d.members[:0]
-	d.names = d.names[:0]
+	clear(d.given) // lets go of the last record's bytes
+	d.members, d.given, d.names = d.members[:0], d.given[:0], d.names[:0]
 }
 
 // validate checks that raw is one strict JSON value.
@@ -165,7 +189,7 @@ func kindName(k jsontext.Kind) string {
 // the next Reset.
 func (d *Doc) Find(name string) int {
 	for i := range d.members {
-		if m := &d.members[i]; m.value != nil && string(m.name) == name {
+		if m := &d.members[i]; m.state != removed && string(d.name(m)) == name {
 			return i
 		}
 	}
@@ -174,7 +198,7 @@ func (d *Doc) Find(name string) int {
 
 // Value gives the raw JSON of the field at an index that Find gave. It is a
 // part of the record's bytes: never write to it.
-func (d *Doc) Value(i int) []byte { return d.members[i].value }
+func (d *Doc) Value(i int) []byte { return d.value(&d.members[i]) }
 
 // Get gives the raw JSON of a top-level or nested field.
 func (d *Doc) Get(path ...string) ([]byte, bool) {
@@ -185,7 +209,7 @@ func (d *Doc) Get(path ...string) ([]byte, bool) {
 	if i < 0 {
 		return nil, false
 	}
-	return Lookup(d.members[i].value, path[1:]...)
+	return Lookup(d.Value(i), path[1:]...)
 }
 
 // All ranges over the fields, in order, with their raw JSON.
@@ -193,7 +217,7 @@ func (d *Doc) All() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for i := range d.members {
 			m := &d.members[i]
-			if m.value != nil && !yield(string(m.name), m.value) {
+			if m.state != removed && !yield(string(d.name(m)), d.value(m)) {
 				return
 			}
 		}
@@ -204,7 +228,7 @@ func (d *Doc) All() iter.Seq2[string, []byte] {
 func (d *Doc) Len() int {
 	n := 0
 	for i := range d.members {
-		if d.members[i].value != nil {
+		if d.members[i].state != removed {
 			n++
 		}
 	}

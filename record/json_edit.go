@@ -66,7 +66,7 @@ func (d *Doc) Set(path Path, value []byte) error {
 	if len(path) > 1 {
 		var inner []byte
 		if i >= 0 {
-			inner = d.members[i].value
+			inner = d.Value(i)
 		}
 		v, err := d.setInside(inner, path, value)
 		if err != nil {
@@ -76,14 +76,24 @@ func (d *Doc) Set(path Path, value []byte) error {
 	}
 	d.edited = true
 	if i >= 0 {
-		d.members[i].value = value
-		d.members[i].replaced = true
+		d.give(&d.members[i], value)
 		return nil
 	}
 	from := len(d.names)
 	d.names = append(d.names, path[0]...)
-	d.members = append(d.members, member{name: d.names[from:], value: value, added: true})
+	d.members = append(d.members, member{name: from, nameEnd: len(d.names), arena: true, given: len(d.given), state: added})
+	d.given = append(d.given, value)
 	return nil
+}
+
+// give replaces the value of a member.
+func (d *Doc) give(m *member, value []byte) {
+	if m.state == original {
+		m.state, m.given = replaced, len(d.given)
+		d.given = append(d.given, value)
+		return
+	}
+	d.given[m.given] = value
 }
 
 // setInside gives the object outer with the rest of path set; nil is no object.
@@ -118,19 +128,20 @@ func (d *Doc) Remove(path Path) bool {
 	}
 	m := &d.members[i]
 	if len(path) == 1 {
-		m.value = nil
+		m.state = removed
 		d.edited = true
 		return true
 	}
-	if m.value[0] != '{' {
+	value := d.value(m)
+	if value[0] != '{' {
 		return false
 	}
 	in := d.inside()
-	in.index(m.value)
+	in.index(value)
 	if !in.Remove(path[1:]) {
 		return false
 	}
-	m.value, m.replaced = in.Append(nil), true
+	d.give(m, in.Append(nil))
 	d.edited = true
 	return true
 }
@@ -152,7 +163,7 @@ func (d *Doc) Append(dst []byte) []byte {
 	first, last := true, d.lastOriginal()
 	for i := range d.members {
 		m := &d.members[i]
-		if m.value == nil {
+		if m.state == removed {
 			continue
 		}
 		if !first {
@@ -160,17 +171,17 @@ func (d *Doc) Append(dst []byte) []byte {
 		}
 		first = false
 		switch {
-		case m.added:
-			dst = append(appendName(dst, m.name), ':')
-			dst = append(dst, m.value...)
+		case m.state == added:
+			dst = append(appendName(dst, d.name(m)), ':')
+			dst = append(dst, d.value(m)...)
 			continue
 		case i == last:
 			tail = d.raw[m.valEnd:m.cellEnd]
 			dst = append(dst, d.raw[m.cell:m.val]...)
-			dst = append(dst, m.value...)
+			dst = append(dst, d.value(m)...)
 		default:
 			dst = append(dst, d.raw[m.cell:m.val]...)
-			dst = append(dst, m.value...)
+			dst = append(dst, d.value(m)...)
 			dst = append(dst, d.raw[m.valEnd:m.cellEnd]...)
 		}
 	}
@@ -198,7 +209,7 @@ func appendName(dst, name []byte) []byte {
 // still there, or -1.
 func (d *Doc) lastOriginal() int {
 	for i := len(d.members) - 1; i >= 0; i-- {
-		if m := &d.members[i]; m.value != nil && !m.added {
+		if m := &d.members[i]; m.state != removed && m.state != added {
 			return i
 		}
 	}
@@ -210,11 +221,11 @@ func (d *Doc) Size() int {
 	n := len(d.raw) + 2
 	for i := range d.members {
 		m := &d.members[i]
-		switch {
-		case m.added:
-			n += len(m.name) + len(m.value) + 4
-		case m.replaced:
-			n += len(m.value) - (m.valEnd - m.val)
+		switch m.state {
+		case added:
+			n += m.nameEnd - m.name + len(d.value(m)) + 4
+		case replaced:
+			n += len(d.value(m)) - (m.valEnd - m.val)
 		}
 	}
 	return n

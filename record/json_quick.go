@@ -19,7 +19,7 @@ func (d *Doc) quick(raw []byte) bool {
 	if pos == len(raw) || raw[pos] != '{' {
 		return false
 	}
-	d.body = pos + 1
+	d.raw, d.body = raw, pos+1
 	for cell := d.body; ; cell = pos + 1 {
 		d.members = append(d.members, member{cell: cell})
 		m := &d.members[len(d.members)-1]
@@ -28,8 +28,8 @@ func (d *Doc) quick(raw []byte) bool {
 		if pos < 0 {
 			return false
 		}
-		m.name = raw[start+1 : pos-1]
-		if !d.fresh(m.name) {
+		m.name, m.nameEnd = start+1, pos-1
+		if !d.fresh() {
 			return false
 		}
 		if pos = skipSpace(raw, pos); pos == len(raw) || raw[pos] != ':' {
@@ -39,7 +39,6 @@ func (d *Doc) quick(raw []byte) bool {
 		if m.valEnd = quickScalar(raw, m.val); m.valEnd < 0 {
 			return false
 		}
-		m.value = raw[m.val:m.valEnd:m.valEnd]
 		pos = skipSpace(raw, m.valEnd)
 		m.cellEnd = pos
 		if pos == len(raw) {
@@ -48,7 +47,7 @@ func (d *Doc) quick(raw []byte) bool {
 		switch raw[pos] {
 		case ',':
 		case '}':
-			d.raw, d.end = raw, pos
+			d.end = pos
 			return skipSpace(raw, pos+1) == len(raw)
 		default:
 			return false
@@ -56,15 +55,16 @@ func (d *Doc) quick(raw []byte) bool {
 	}
 }
 
-// fresh reports whether no member but the last has this name, and there are not
-// too many to ask.
-func (d *Doc) fresh(name []byte) bool {
-	others := d.members[:len(d.members)-1]
-	if len(others) >= quickMembers {
+// fresh reports whether no other member has the name of the last one, and there
+// are not too many to ask.
+func (d *Doc) fresh() bool {
+	last := len(d.members) - 1
+	if last >= quickMembers {
 		return false
 	}
-	for i := range others {
-		if string(others[i].name) == string(name) {
+	name := d.name(&d.members[last])
+	for i := range last {
+		if string(d.name(&d.members[i])) == string(name) {
 			return false
 		}
 	}

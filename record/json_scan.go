@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"iter"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,11 +22,15 @@ func (d *Doc) index(raw []byte) {
 		}
 		start := pos
 		pos = skipString(raw, pos)
-		m.name = unquoteName(&d.names, raw[start:pos])
+		m.name, m.nameEnd = start+1, pos-1
+		if quoted := raw[start:pos]; bytes.IndexByte(quoted, '\\') >= 0 {
+			m.name, m.arena = len(d.names), true
+			d.names, _ = jsontext.AppendUnquote(d.names, quoted) // valid: no error
+			m.nameEnd = len(d.names)
+		}
 		pos = skipSpace(raw, pos) + 1 // the colon
 		m.val = skipSpace(raw, pos)
 		m.valEnd = skipValue(raw, m.val)
-		m.value = raw[m.val:m.valEnd:m.valEnd]
 		pos = skipSpace(raw, m.valEnd)
 		m.cellEnd = pos
 		d.members = append(d.members, m)
