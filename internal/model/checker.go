@@ -158,7 +158,7 @@ func (r *relation) event(o *owner, e epoch.Event) error {
 	if o.phase == over || o.phase == mustEnd {
 		return nil // what comes late is not looked at
 	}
-	o.barred = false // a barrier is answered at once, or is none
+	o.barred = false                   // a barrier is answered at once, or is none
 	if _, ok := e.(epoch.Failed); ok { // I7
 		o.phase = mustEnd
 		return nil

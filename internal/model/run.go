@@ -203,16 +203,12 @@ func (r *relation) trimBound(o *owner) int64 {
 	return low
 }
 
-// lowest is what a takeover that reads rec could need.
+// lowest is where a takeover that reads rec may begin to read. What is done
+// holds nothing, although rec may still list it.
 func lowest(rec *journal.Record) int64 {
 	low := rec.Tail.Offset
 	for _, c := range rec.Cursors {
 		low = min(low, c.Offset)
-	}
-	for _, p := range rec.Pending {
-		if !p.Through.IsZero() {
-			low = min(low, p.Offset)
-		}
 	}
 	return low
 }
