@@ -65,6 +65,7 @@ type Doc struct {
 	body    int      // just behind the opening brace
 	end     int      // of the closing brace
 	edited  bool
+	altered bool // a member that came with the bytes was replaced or removed
 
 	names   []byte   // arena of field names that had escapes or were added
 	given   [][]byte // values that were set
@@ -131,7 +132,7 @@ func (d *Doc) Reset(raw []byte) error {
 }
 
 func (d *Doc) clear() {
-	d.raw, d.body, d.end, d.edited = nil, 0, 0, false
+	d.raw, d.body, d.end, d.edited, d.altered = nil, 0, 0, false, false
 	clear(d.given) // lets go of the last record's bytes
 	d.members, d.given, d.names = d.members[:0], d.given[:0], d.names[:0]
 }

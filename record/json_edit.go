@@ -89,7 +89,7 @@ func (d *Doc) Set(path Path, value []byte) error {
 // give replaces the value of a member.
 func (d *Doc) give(m *member, value []byte) {
 	if m.state == original {
-		m.state, m.given = replaced, len(d.given)
+		m.state, m.given, d.altered = replaced, len(d.given), true
 		d.given = append(d.given, value)
 		return
 	}
@@ -128,6 +128,7 @@ func (d *Doc) Remove(path Path) bool {
 	}
 	m := &d.members[i]
 	if len(path) == 1 {
+		d.altered = d.altered || m.state == original
 		m.state = removed
 		d.edited = true
 		return true
@@ -154,13 +155,17 @@ func (d *Doc) Append(dst []byte) []byte {
 	if d.raw != nil && !d.edited {
 		return append(dst, d.raw...)
 	}
+	last := d.lastOriginal()
+	if last >= 0 && !d.altered {
+		return d.appendAdded(dst, d.members[last].valEnd, d.members[last+1:])
+	}
 	if d.raw == nil {
 		dst = append(dst, '{')
 	} else {
 		dst = append(dst, d.raw[:d.body]...)
 	}
 	var tail []byte // white space before the closing brace
-	first, last := true, d.lastOriginal()
+	first := true
 	for i := range d.members {
 		m := &d.members[i]
 		if m.state == removed {
@@ -190,6 +195,20 @@ func (d *Doc) Append(dst []byte) []byte {
 		return append(dst, '}')
 	}
 	return append(dst, d.raw[d.end:]...)
+}
+
+// appendAdded is Append where nothing that came with the bytes was changed: end
+// is that of its last value.
+func (d *Doc) appendAdded(dst []byte, end int, more []member) []byte {
+	dst = append(dst, d.raw[:end]...)
+	for i := range more {
+		if m := &more[i]; m.state != removed {
+			dst = append(dst, ',')
+			dst = append(appendName(dst, d.name(m)), ':')
+			dst = append(dst, d.value(m)...)
+		}
+	}
+	return append(dst, d.raw[end:]...)
 }
 
 // appendName appends a field's name in quotes.
