@@ -40,9 +40,6 @@
 #endif
 #define ID(g, a) ((g)*AM + (a) - 1)
 #define FINAL (OLD+BUMPS+NEW)
-#ifndef PROBE
-#define PROBE
-#endif
 
 typedef Vec { byte v[N+2] }
 
@@ -224,6 +221,28 @@ dead:                                       /* one state, whatever came before *
     att = 0; next = 0; ended = 0; conf = 0; X = 0; k = 0; r = 0; wait = 0; sl = 0; ph[0] = 0; ph[1] = 0; ep[0] = 0; ep[1] = 0;
     k = 1; do :: k <= N -> lp.v[k] = 0; k++ :: else -> break od; k = 0 }
 }
+
+#ifdef EMIT              /* print every state as others see it; see docs/model.md */
+active proctype Probe() {
+end:
+  do
+  :: c_code {
+       int g_, a_, k_;
+       printf("@");
+       for (g_ = 0; g_ < 2; g_++) {
+         printf("%d %d", now.jepoch[g_], now.jatt[g_]);
+         for (k_ = 1; k_ <= N; k_++) printf(" %d", now.jp[g_].v[k_]);
+         printf(" %d", now.sealed[g_]);
+         for (k_ = 2*g_; k_ < 2*g_ + 2; k_++) printf(" %d%d%d", now.owner[k_], now.open[k_], now.open[k_] && now.txj[k_]);
+         printf("|");
+       }
+       printf("%d %d|", now.meta, now.start);
+       for (g_ = 0; g_ < 2; g_++)
+         for (a_ = 1; a_ <= EMIT; a_++) for (k_ = 1; k_ <= N; k_++) printf("%d", a_ <= AM ? now.st[ID(g_, a_)].v[k_] : 0);
+       printf("\n"); }
+  od
+}
+#endif
 
 init {
   byte w;

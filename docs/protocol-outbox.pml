@@ -50,9 +50,6 @@
 #define AMAX 4         /* attempts */
 #endif
 #define FINAL (NW+1)   /* the worker that must succeed in the end */
-#ifndef PROBE
-#define PROBE
-#endif
 
 #ifndef SINKS
 #define SINKS 3        /* 1 the ledger sink, 2 the object sink, 3 both */
@@ -340,6 +337,21 @@ end:
        fi; a = 0; i = 0 }
   od
 }
+
+#ifdef EMIT              /* print every state as others see it; see docs/model.md */
+active proctype Probe() {
+end:
+  do
+  :: c_code {
+       int a_, k_;
+       printf("@%d %d %d %d %d %d %d %d", now.jepoch, now.jatt, now.j.tail, now.j.lc, now.j.oc, now.j.ia, now.j.ifrom, now.j.ito);
+       for (k_ = 0; k_ < 2; k_++) printf(" %d%d%d", now.owner[k_], now.open[k_], now.open[k_] && now.txj[k_]);
+       printf("|%d %d %d %d|", now.low, now.led, now.kept, now.letters);
+       for (a_ = 1; a_ <= EMIT; a_++) for (k_ = 1; k_ <= N; k_++) printf("%d", a_ <= AMAX ? now.obj[a_].v[k_] : 0);
+       printf("\n"); }
+  od
+}
+#endif
 
 init {
   byte w;

@@ -66,7 +66,7 @@ func (w *world) key() string {
 	c := make(coder, 0, 256)
 	c.num(int64(w.timeouts), int64(w.losses), int64(w.out), int64(w.letters), int64(w.meta), int64(w.start), int64(w.ledger))
 	c.bits(w.kept)
-	c.num(int64(w.inside[0].dead), int64(w.inside[1].dead))
+	c.num(int64(w.inside[0]), int64(w.inside[1]))
 	for i := range maxRecords + 1 {
 		c.num(w.at[i], int64(w.shown[i]), int64(w.rows[i]))
 	}

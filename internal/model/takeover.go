@@ -196,7 +196,7 @@ func (r *relation) carryOver(o *owner, c *journal.Record) *journal.Record {
 			want.Cursors[name] = cur
 		}
 	}
-	if r.rules.anyCursor {
+	if r.rules.anyCursor && c.Cursors != nil {
 		want.Cursors = c.Cursors
 	}
 	return want

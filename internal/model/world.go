@@ -28,12 +28,12 @@ type world struct {
 	timeouts, losses int
 
 	// The broker's side of the records.
-	out     int                        // records decided, in order
-	at      [maxRecords + 1]int64      // of Outbox: the epoch that decided a record
-	letters int                        // dead letters decided
-	inside  [2]struct{ rec, dead int } // of Outbox: the record in an open transaction, its dead letters
-	meta    int                        // the current generation
-	start   int                        // records before generation 1
+	out     int                   // records decided, in order
+	at      [maxRecords + 1]int64 // of Outbox: the epoch that decided a record
+	letters int                   // dead letters decided
+	inside  [2]int                // of Outbox: dead letters in the open transactions
+	meta    int                   // the current generation
+	start   int                   // records before generation 1
 
 	// The sinks' side. Staged work is named by generation, attempt, and epoch or
 	// last record.
@@ -57,13 +57,11 @@ type worker struct {
 	count   int // a step's own progress: recovered items, swept attempts
 	renewed bool
 
-	src    int // records taken from the source
-	dirty  bool
-	place  int // of the ledger sink: through where it has applied, in this worker's view
-	opened bool
-	seen   bool // of CURSOR_EARLY
-	apart  []epoch.Verdict
-	hides  bool
+	src   int // records taken from the source
+	dirty bool
+	place int  // of the ledger sink: through where it has applied, in this worker's view
+	seen  bool // of CURSOR_EARLY
+	apart []epoch.Verdict
 }
 
 // move is something that can happen next.

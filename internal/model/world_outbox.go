@@ -124,9 +124,9 @@ func (w *world) journalOutbox(i int, n int64) error {
 	}
 	a.dirty = false
 	verdicts := o.verdicts
-	w.inside[epoch.Of(n)].dead = len(verdicts)
+	w.inside[epoch.Of(n)] = len(verdicts)
 	if w.broken("VERDICT_APART") {
-		w.inside[epoch.Of(n)].dead = len(a.apart)
+		w.inside[epoch.Of(n)] = len(a.apart)
 		a.apart, a.dirty = verdicts, len(verdicts) > 0
 	}
 	rec, _ := r.journalRecord(o, o.lane(n))
@@ -171,8 +171,8 @@ func (w *world) endOutbox(i int, n int64) error {
 		}
 		w.at[min(w.out, maxRecords)] = n
 	}
-	w.letters += w.inside[epoch.Of(n)].dead
-	w.inside[epoch.Of(n)].dead = 0
+	w.letters += w.inside[epoch.Of(n)]
+	w.inside[epoch.Of(n)] = 0
 	if w.letters > 1 && !w.b.Lax {
 		return fmt.Errorf("record %d is a dead letter twice", w.b.Refused)
 	}

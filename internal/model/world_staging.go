@@ -20,6 +20,7 @@ func (w *world) stagingMoves(add func(string, func(*world, int) error), i int) {
 		n := l.epoch
 		switch {
 		case n == 0:
+		case !l.prepared && w.broken("NO_RESWEEP") && w.locked(i, n): // it waits for ever
 		case !l.prepared:
 			add(fmt.Sprintf("prepare %d", n), func(w *world, i int) error { return w.prepare(i, n) })
 		case !l.built:
@@ -106,9 +107,6 @@ func (w *world) beginEpoch(i int) error {
 func (w *world) prepare(i int, n int64) error {
 	a, r, o := w.of(i)
 	if w.locked(i, n) {
-		if w.broken("NO_RESWEEP") {
-			return nil
-		}
 		if w.sweep(i); w.locked(i, n) {
 			return w.lost(i)
 		}
@@ -162,7 +160,7 @@ func (w *world) journal(i int, n int64) error {
 }
 
 func (w *world) end(i int, n int64) error {
-	a, r, o := w.of(i)
+	a, r, _ := w.of(i)
 	if !w.mine(i, n) || r.prods[epoch.Of(n)].record == nil {
 		return w.lost(i)
 	}
@@ -172,7 +170,6 @@ func (w *world) end(i int, n int64) error {
 	if w.out++; w.out != w.record(a.gen, n) && !w.b.Lax {
 		return fmt.Errorf("epoch %d of generation %d is decided as record %d", n, a.gen, w.out)
 	}
-	_, _ = r, o
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (w *world) fence(i int, p epoch.Producer) error {
 	} else if err := r.fenced(o, p); err != nil {
 		return err
 	}
-	w.inside[p] = struct{ rec, dead int }{}
+	w.inside[p] = 0
 	return tell(r, o, epoch.Fenced{Producer: p})
 }
 
@@ -108,6 +108,13 @@ func (w *world) claim(i int) error {
 		w.stop(i, false)
 		return nil
 	}
+	if a.seal && w.broken("NO_SEAL") {
+		if w.meta == 0 && o.read != nil {
+			w.start, w.meta = int(o.read.Epoch), 1
+		}
+		w.stop(i, false)
+		return nil
+	}
 	c := r.carryOver(o, &journal.Record{Sealed: a.seal})
 	if w.b.Kind == Outbox {
 		w.firstCursors(c)
@@ -127,7 +134,7 @@ func (w *world) claim(i int) error {
 	if err := tell(r, o, epoch.Claimed{}); err != nil {
 		return err
 	}
-	if err := ask(r, o, epoch.Verify{Prev: o.read, PrevOffset: o.offset, Claim: c}); err != nil {
+	if err := ask(r, o, epoch.Verify{Prev: o.read, PrevOffset: o.offset, Claim: o.claim}); err != nil {
 		return err
 	}
 	if err := tell(r, o, epoch.Verified{Undisturbed: true}); err != nil {
@@ -135,6 +142,9 @@ func (w *world) claim(i int) error {
 	}
 	a.count = 0
 	a.src = int(c.Tail.Offset)
+	if a.seal && w.broken("META_EARLY") && w.meta == 0 {
+		w.start, w.meta = int(c.Epoch), 1
+	}
 	if c.Attempt > maxAttempts {
 		return fmt.Errorf("attempt %d: the bounds are too small", c.Attempt)
 	}
@@ -163,8 +173,11 @@ func cutClaim(p producer, o *owner) producer {
 	return p
 }
 
+// swept is the count of a worker whose sweep is behind it.
+const swept = 100
+
 func (w *world) sweepMoves(add func(string, func(*world, int) error), i int) {
-	a, _, o := w.of(i)
+	a := &w.ws[i]
 	if w.b.Kind == Staging && a.count <= maxAttempts {
 		// The Spin model sweeps attempt by attempt; those that hold nothing make
 		// no difference.
@@ -179,11 +192,18 @@ func (w *world) sweepMoves(add func(string, func(*world, int) error), i int) {
 		})
 		return
 	}
-	_ = o
+	if a.seal && a.count != swept { // the bump writes meta in a step of its own
+		add("sweep", func(w *world, i int) error {
+			w.sweep(i)
+			w.ws[i].count = swept
+			return nil
+		})
+		return
+	}
 	add("swept", func(w *world, i int) error {
 		a, r, o := w.of(i)
 		a.count = 0
-		if w.b.Kind != Staging {
+		if w.b.Kind != Staging && !a.seal {
 			w.sweep(i)
 		}
 		if err := tell(r, o, epoch.Swept{}); err != nil {
@@ -231,7 +251,7 @@ func (w *world) sweepAttempt(g, att int, o *owner) {
 }
 
 func (w *world) listedIn(o *owner, g, att, k int) bool {
-	if int32(g+1) != w.genOf(o) {
+	if int32(g+1) != o.claim.Generation {
 		return false
 	}
 	for _, p := range o.claim.Pending {
@@ -241,8 +261,6 @@ func (w *world) listedIn(o *owner, g, att, k int) bool {
 	}
 	return false
 }
-
-func (w *world) genOf(o *owner) int32 { return o.claim.Generation }
 
 // slot is the last part of the name of staged work.
 func (w *world) slot(p journal.Pending) int {
