@@ -42,6 +42,16 @@ fmt: ## format every Go file
 generate: ## write generated files anew
 	go generate ./...
 
+BENCH := $(SERVICES)/bench
+.PHONY: bench
+bench: build tools ## figures beside a hand-written loop, about a quarter of an hour, into docs/results (ARGS="--quick" for a look)
+	rm -rf $(BENCH) && mkdir -p $(BENCH)/kafka
+	KAFKA_HEAP="-Xms1g -Xmx1g" NICE= test/services/kafka.sh start $(BENCH)/kafka 1 19292
+	bin/exactly bench --brokers 127.0.0.1:19292 --json docs/results/bench.json $(ARGS) >$(BENCH)/bench.md; code=$$?; \
+	test/services/kafka.sh stop $(BENCH)/kafka; \
+	if [ -s $(BENCH)/bench.md ]; then cp $(BENCH)/bench.md docs/results/bench.md; cat $(BENCH)/bench.md; fi; \
+	rm -rf $(BENCH); exit $$code
+
 .PHONY: suites
 suites: ## list the suites and their budgets
 	@go run ./test/suites -list

@@ -100,38 +100,47 @@ func (c *cluster) remove(ctx context.Context, topics ...string) error {
 	return nil
 }
 
-// removeAll removes what the run made, those of the engine included.
+// removeAll removes what the run made, the engine's topics included, and waits
+// until the brokers show none of it.
 func (c *cluster) removeAll(ctx context.Context) error {
-	ours := func(name string) bool {
-		return strings.HasPrefix(name, c.prefix) || strings.HasPrefix(name, "exactly."+c.prefix)
-	}
-	topics, err := c.adm.ListTopics(ctx)
-	if err != nil {
-		return fmt.Errorf("list topics: %w", err)
-	}
-	var names []string
-	for _, name := range topics.Names() {
-		if ours(name) {
-			names = append(names, name)
-		}
-	}
 	groups, err := c.adm.ListGroups(ctx)
 	if err != nil {
 		return fmt.Errorf("list groups: %w", err)
 	}
-	var ids []string
-	for _, id := range groups.Groups() {
-		if ours(id) {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) > 0 {
+	if ids := c.ours(groups.Groups()); len(ids) > 0 {
 		if _, err := c.adm.DeleteGroups(ctx, ids...); err != nil {
 			return fmt.Errorf("delete groups: %w", err)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		topics, err := c.adm.ListTopics(ctx)
+		if err != nil {
+			return fmt.Errorf("list topics: %w", err)
+		}
+		names := c.ours(topics.Names())
+		if len(names) == 0 {
+			return nil
+		}
+		if err := c.remove(ctx, names...); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("delete topics %v: %w", names, ctx.Err())
+		}
 	}
-	return c.remove(ctx, names...)
+}
+
+// ours picks the names that the run made.
+func (c *cluster) ours(names []string) []string {
+	var mine []string
+	for _, name := range names {
+		if strings.HasPrefix(name, c.prefix) || strings.HasPrefix(name, "exactly."+c.prefix) {
+			mine = append(mine, name)
+		}
+	}
+	return mine
 }

@@ -55,7 +55,7 @@ func (l Loop) session(ctx context.Context, i int) error {
 		kgo.SeedBrokers(l.Brokers...),
 		kgo.ConsumerGroup(l.Group), kgo.ConsumeTopics(l.From),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.TransactionalID(id),
 		kgo.ProducerLinger(0), // a transaction is short as it is
 		kgo.ProducerBatchCompression(kgo.Lz4Compression()),

@@ -86,7 +86,7 @@ func (o Options) Validate() error {
 		}
 	}
 	for _, r := range o.Rates {
-		if r < 1 || r > 1e6 {
+		if !(r >= 1 && r <= 1e6) {
 			return fmt.Errorf("rates: %v is not within 1 and 1000000", r)
 		}
 	}

@@ -56,6 +56,11 @@ func table() []suite {
 			tests: []string{"-tags", "services", "./test/broker"},
 		},
 		{
+			name: "bench", what: "every figure once and small; the outputs are counted, no time is judged", needs: []string{"kafka"},
+			small: 8 * time.Minute, full: 8 * time.Minute,
+			tests: []string{"-tags", "services", "./test/bench"},
+		},
+		{
 			name: "acceptance", what: "workers and brokers killed, frozen and restarted under load; every sink audited", needs: []string{"kafka"},
 			small: 30 * time.Minute, full: 150 * time.Minute,
 			tests: []string{"-tags", "services", "./test/acceptance"},

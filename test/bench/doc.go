@@ -1,0 +1,2 @@
+// Package bench holds the smoke test of `exactly bench` on a real broker.
+package bench
