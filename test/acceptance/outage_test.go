@@ -4,10 +4,8 @@ package acceptance
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"exactly/internal/services"
 	"exactly/test/rig"
@@ -128,50 +126,4 @@ func peaks(t *testing.T, ws []*rig.Worker) []int64 {
 		out = append(out, peak)
 	}
 	return out
-}
-
-// TestTransactionsOfTheDead: what killed workers left open does not hold up
-// readers; their heirs end it, with any number of workers (failure mode 6).
-func TestTransactionsOfTheDead(t *testing.T) {
-	p := rig.New(t, services.Kafka(t, one), rig.Shape{Tasks: 4, Sinks: []string{"enriched"}, Epoch: "{ interval: 2s }"})
-	l := p.Load(500, 0)
-	l.Watch(p.Tasks, nil)
-	ws := []*rig.Worker{p.Run(0), p.Run(1), p.Run(2), p.Run(3)}
-	for _, heirs := range []int{2, 3} {
-		p.AwaitTasks(4, ws...)
-		rig.Await(t, "every task to have a transaction open", func(ctx context.Context) (string, bool) {
-			open := p.OpenSince(ctx, time.Time{})
-			return fmt.Sprint(open), len(open) >= 4
-		})
-		for _, w := range ws {
-			rig.Check(t, w.Kill())
-		}
-		killed := time.Now()
-		left := p.OpenSince(t.Context(), time.Time{})
-		if len(left) == 0 {
-			t.Error("the killed workers left no transaction open: there is nothing to see")
-		}
-		ws = nil
-		for i := range heirs {
-			ws = append(ws, p.Run(i))
-		}
-		var took time.Duration
-		rig.Await(t, "transactions of the dead to be ended", func(ctx context.Context) (string, bool) {
-			open := p.OpenBefore(ctx, killed)
-			took = time.Since(killed)
-			return fmt.Sprint(open), len(open) == 0
-		})
-		t.Logf("%d transactions left open by the dead, ended by %d workers after %s", len(left), heirs, took)
-		if took > 10*time.Second {
-			t.Errorf("transactions of dead workers were open for %s, want 10s at most", took)
-		}
-	}
-	n := l.Stop()
-	l.Complete(ws...)
-	p.Stop(ws...)
-	if open := p.OpenSince(t.Context(), time.Time{}); len(open) > 0 {
-		t.Errorf("open after a graceful stop: %v", open)
-	}
-	l.WantDecided()
-	p.WantRight(n)
 }

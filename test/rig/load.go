@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -146,4 +147,19 @@ func WantDecided(t *testing.T, name string, s watch.Seen) {
 	if s.Violations > 0 || s.Effects == 0 {
 		t.Errorf("%s showed %d effects, %d while undecided: %v", name, s.Effects, s.Violations, s.First)
 	}
+}
+
+// WaitOutput waits until the output topic has n records of the source decided,
+// by the offsets that were committed with them: for loads that nobody watches.
+func (l *Load) WaitOutput(n int64) {
+	l.p.T.Helper()
+	Await(l.p.T, "every payment to be decided", func(ctx context.Context) (string, bool) {
+		committed, err := l.p.Admin.FetchOffsets(ctx, l.p.Group())
+		Check(l.p.T, err)
+		var have int64
+		for _, r := range committed[l.p.Raw] {
+			have += r.At
+		}
+		return fmt.Sprint(have), have >= n
+	})
 }
