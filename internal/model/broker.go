@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"exactly/internal/epoch"
 	"exactly/internal/journal"
 )
@@ -49,16 +51,21 @@ func (r *relation) committed(o *owner, rec *journal.Record) error {
 // inferCommitted finds whose commit it was that somebody reads and nobody was
 // told of: its answer was lost.
 func (r *relation) inferCommitted(rec *journal.Record) error {
-	if rec == nil || rec.Same(r.last()) {
+	if rec == nil || slices.ContainsFunc(r.log, func(l *journal.Record) bool { return identical(rec, l) }) {
 		return nil
 	}
 	for _, o := range r.owners {
-		if o.claim != nil && !o.claimed && rec.Same(o.claim) {
+		if o.claim != nil && !o.claimed && identical(rec, o.claim) {
 			return r.commitClaim(o)
 		}
-		if l := o.lane(rec.Epoch); l.ending && !l.committed && l.epoch == rec.Epoch && rec.Same(l.record) {
+		if l := o.lane(rec.Epoch); l.ending && !l.committed && l.epoch == rec.Epoch && identical(rec, l.record) {
 			return r.commitEpoch(o, l)
 		}
 	}
 	return nil
+}
+
+// identical tells rival claims apart, which say the same about the task.
+func identical(a, b *journal.Record) bool {
+	return a.Same(b) && a.Worker == b.Worker && a.Time == b.Time
 }
