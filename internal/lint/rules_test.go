@@ -178,7 +178,7 @@ func length(f *file) []string {
 
 func packageName(f *file) []string {
 	switch name := strings.TrimSuffix(f.ast.Name.Name, "_test"); name {
-	case "util", "utils", "common", "helper", "helpers", "model", "models", "pkg", "misc":
+	case "util", "utils", "common", "helper", "helpers", "models", "pkg", "misc":
 		return []string{f.at(f.ast.Name.Pos()) + ": " + name}
 	}
 	return nil

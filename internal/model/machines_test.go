@@ -324,7 +324,7 @@ func (w *machines) actEpoch(a *actor, act epoch.Action) {
 			w.fail(a)
 			return
 		}
-		w.reply(a, epoch.Decided{Epoch: act.Epoch})
+		w.reply(a, epoch.Decided(act))
 	case epoch.Commit:
 		bySink := map[string][]journal.Pending{}
 		for _, it := range act.Items {

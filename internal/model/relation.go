@@ -115,7 +115,6 @@ type owner struct {
 	cursors, confirmed     map[string]*journal.Cursor
 	verdicts               []epoch.Verdict
 	pending                []item
-	trimmed                int64
 }
 
 // relation is one task: its journal, its two producers and its owners.
