@@ -57,8 +57,7 @@ func (l Loop) session(ctx context.Context, i int) error {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.TransactionalID(id),
-		kgo.ProducerLinger(0), // a transaction is short as it is
-		kgo.ProducerBatchCompression(kgo.Lz4Compression()),
+		kgo.ProducerLinger(0), // a transaction is short as it is; compression: snappy, the default
 		kgo.MaxBufferedRecords(100_000),
 	}
 	if l.Static {

@@ -42,7 +42,8 @@ type want struct {
 func (r *run) newMeter(ctx context.Context, j job) (*meter, error) {
 	m := &meter{from: j.from, ids: map[uuid.UUID]int64{}}
 	var err error
-	if m.cl, err = r.client(); err != nil {
+	// The loader must not cost the broker more than the contestants do.
+	if m.cl, err = r.client(kgo.ProducerLinger(time.Millisecond)); err != nil {
 		return nil, err
 	}
 	m.out, err = r.client(kgo.ConsumePartitions(partitions(j.to, r.o.Partitions)), kgo.FetchIsolationLevel(kgo.ReadCommitted()))

@@ -30,6 +30,7 @@ type Producer struct {
 	v2    bool
 	err   atomic.Pointer[error]
 	onErr func(error)
+	acked func(*kgo.Record, error) // produced, made a value once and not per record
 }
 
 // ProducerConfig is what a Producer is made from.
@@ -46,6 +47,7 @@ type ProducerConfig struct {
 // Nothing is sent before Init.
 func NewProducer(base []kgo.Opt, pc ProducerConfig) (*Producer, error) {
 	p := &Producer{id: pc.TransactionalID, group: pc.Group, v2: pc.V2, onErr: pc.OnError}
+	p.acked = p.produced
 	opts := append(slices.Clip(base),
 		kgo.TransactionalID(pc.TransactionalID),
 		kgo.TransactionTimeout(pc.Timeout),
@@ -56,7 +58,6 @@ func NewProducer(base []kgo.Opt, pc ProducerConfig) (*Producer, error) {
 		kgo.MaxBufferedRecords(math.MaxInt32),
 		kgo.RecordPartitioner(Partitioner()),
 		kgo.ConcurrentTransactionsBackoff(2*time.Millisecond),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
 	)
 	if pc.BatchBytes != nil {
 		opts = append(opts, kgo.ProducerBatchMaxBytesFn(pc.BatchBytes))
@@ -107,7 +108,7 @@ func (p *Producer) Begin() error {
 // Produce adds a record to the open transaction and does not block. A failure
 // is kept, given to OnError once, and returned by Flush.
 func (p *Producer) Produce(r *kgo.Record) {
-	p.cl.Produce(context.Background(), r, p.produced)
+	p.cl.Produce(context.Background(), r, p.acked)
 }
 
 func (p *Producer) produced(r *kgo.Record, err error) {

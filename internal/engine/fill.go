@@ -60,8 +60,9 @@ type scratch struct {
 
 // read polls beside the loop and hands chunks over.
 func (a *attempt) read(ctx context.Context) {
+	some := 0
 	for {
-		c := chunk{recs: make([]*kgo.Record, 0, pollRecords)}
+		c := chunk{recs: make([]*kgo.Record, 0, some)} // about what the last poll brought
 		err := a.reader.Poll(ctx, pollRecords, func(r *kgo.Record) error {
 			c.recs = append(c.recs, r)
 			return nil
@@ -73,6 +74,7 @@ func (a *attempt) read(ctx context.Context) {
 			a.post(ctx, epoch.Failed{Err: sourceError(err)})
 			return
 		}
+		some = len(c.recs)
 		c.next = a.reader.Positions()
 		if topic, p, at, ok := a.reader.Gap(); ok {
 			a.w.emit(Event{Kind: UnexplainedGap, Task: a.task, N: at, Detail: fmt.Sprintf("%s-%d", topic, p)})
