@@ -111,18 +111,32 @@ func skipNested(b []byte, pos int) int {
 // JSON, such as Doc and Elements give. An empty path gives value itself.
 func Lookup(value []byte, path ...string) ([]byte, bool) {
 	for _, name := range path {
-		found := false
-		for n, v := range Members(value) {
-			if n == name {
-				value, found = v, true
-				break
-			}
-		}
-		if !found {
+		var found bool
+		if value, found = lookup(value, name); !found {
 			return nil, false
 		}
 	}
 	return value, true
+}
+
+func lookup(value []byte, name string) ([]byte, bool) {
+	pos := skipSpace(value, 0)
+	if pos >= len(value) || value[pos] != '{' {
+		return nil, false
+	}
+	var arena []byte
+	for pos = skipSpace(value, pos+1); value[pos] != '}'; {
+		end := skipString(value, pos)
+		found := string(unquoteName(&arena, value[pos:end])) == name
+		start := skipSpace(value, skipSpace(value, end)+1)
+		if pos = skipValue(value, start); found {
+			return value[start:pos:pos], true
+		}
+		if pos = skipSpace(value, pos); value[pos] == ',' {
+			pos = skipSpace(value, pos+1)
+		}
+	}
+	return nil, false
 }
 
 // Members ranges over the fields of a valid JSON object, in order, with their

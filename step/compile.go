@@ -36,7 +36,7 @@ func Compile(specs []Spec, opts Options) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile steps: %w", err)
 	}
-	co.Epoch = false
+	co.Epoch, co.Checked = false, opts.Format == JSON
 	after, err := cel.NewEnv(co)
 	if err != nil {
 		return nil, fmt.Errorf("compile steps: %w", err)

@@ -22,6 +22,9 @@ type Options struct {
 	Fields map[string]Type
 	Raw    bool // the value is not JSON: no fields and no value
 	Epoch  bool // the epoch variables may be used
+	// Checked says that every value is known to be a JSON object, as the steps
+	// leave it: what only names a field then reads no further than to there.
+	Checked bool
 	// CostLimit bounds the work of one evaluation, in operations. 0: 1 million, about a tenth of a second.
 	CostLimit uint64
 }
@@ -116,7 +119,7 @@ func (e *Env) Compile(src string, want Type) (*Expr, error) {
 	return &Expr{
 		src: src, prog: prog, types: e.opts.Fields, result: typeOf(checked.OutputType()), want: want,
 		fields: slices.Sorted(maps.Keys(s.fields)), whole: s.whole, epoch: s.epoch, costly: s.costly,
-		plain: s.plainField(parsed.NativeRep().Expr()),
+		plain: s.plainField(parsed.NativeRep().Expr()), checked: e.opts.Checked,
 	}, nil
 }
 

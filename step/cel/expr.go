@@ -26,6 +26,8 @@ type Expr struct {
 	epoch  bool
 	costly bool   // runs under the cost limit
 	plain  string // see Text; "": it is something else
+
+	checked bool // see Options
 }
 
 // String gives the source text.

@@ -1,10 +1,14 @@
 package cel
 
 import (
+	"bytes"
+
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
+
+	"exactly/record"
 )
 
 // fieldNode reads a field of the record by its plain name, without cel-go's
@@ -84,6 +88,18 @@ func (x *Expr) Text(v *Vars) ([]byte, bool) {
 	if x.plain == "" {
 		return nil, false
 	}
+	raw, ok := x.raw(v)
+	if !ok || raw[0] != '"' || bytes.IndexByte(raw, '\\') >= 0 {
+		return nil, false
+	}
+	return raw[1 : len(raw)-1 : len(raw)-1], true
+}
+
+// raw gives the field that the expression names, as JSON.
+func (x *Expr) raw(v *Vars) ([]byte, bool) {
+	if r := v.rec; x.checked && !v.parsed && r != nil && len(r.Value) > 0 {
+		return record.Lookup(r.Value, x.plain)
+	}
 	doc, err := v.Doc()
 	if err != nil {
 		return nil, false
@@ -92,14 +108,5 @@ func (x *Expr) Text(v *Vars) ([]byte, bool) {
 	if i < 0 {
 		return nil, false
 	}
-	raw := doc.Value(i)
-	if raw[0] != '"' {
-		return nil, false
-	}
-	for _, c := range raw {
-		if c == '\\' {
-			return nil, false
-		}
-	}
-	return raw[1 : len(raw)-1 : len(raw)-1], true
+	return doc.Value(i), true
 }

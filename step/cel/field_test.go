@@ -38,11 +38,18 @@ func TestText(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.src, err)
 		}
-		var v Vars
-		v.Reset(&record.Record{Key: []byte("k"), Value: []byte(doc)})
-		got, ok := x.Text(&v)
-		if string(got) != tt.want || ok != tt.ok || ok && got == nil {
-			t.Errorf("%s with fields %v: %q, %t; want %q, %t", tt.src, tt.fields, got, ok, tt.want, tt.ok)
+		for _, checked := range []bool{false, true} {
+			x.checked = checked
+			var v Vars
+			v.Reset(&record.Record{Key: []byte("k"), Value: []byte(doc)})
+			got, ok := x.Text(&v)
+			if string(got) != tt.want || ok != tt.ok || ok && got == nil {
+				t.Errorf("%s with fields %v, checked %t: %q, %t; want %q, %t", tt.src, tt.fields, checked, got, ok, tt.want, tt.ok)
+			}
+			v.Reset(&record.Record{})
+			if got, ok := x.Text(&v); ok {
+				t.Errorf("%s of a tombstone, checked %t: %q", tt.src, checked, got)
+			}
 		}
 	}
 }
