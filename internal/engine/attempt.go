@@ -27,6 +27,7 @@ type attempt struct {
 	log  *slog.Logger
 
 	m      *epoch.Machine
+	blank  bool        // the end of a generation that has no journal
 	early  epoch.Event // the journal, read too early: only with a broken rule
 	prod   [2]*broker.Producer
 	events chan epoch.Event // from everything that runs beside the loop

@@ -51,7 +51,9 @@ func (w *Worker) Reset(ctx context.Context, o ResetOptions) (res ResetResult, er
 		return res, err
 	}
 	w.meta, w.names = have, w.admin.Names(have.Generation)
-	if err := w.limits.Load(ctx, append(w.outputs(), w.c.Dead.Topic, w.names.Journal(), w.names.Outbox())...); err != nil {
+	// Of a generation that no worker has begun yet, or whose journal was deleted,
+	// there is something to seal all the same: nobody must begin it any more.
+	if err := w.topics(ctx); err != nil {
 		return res, err
 	}
 	if err := w.checkSinks(ctx); err != nil {

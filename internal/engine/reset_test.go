@@ -30,6 +30,10 @@ func TestResetIsTheRemedy(t *testing.T) {
 			_, err := adm.CreateTopic(b.t.Context(), 1, 1, nil, "raw")
 			return err
 		}, broker.CodeTopicRecreated, "earliest"},
+		"journal deleted": {func(b *bench, adm *kadm.Client) error {
+			_, err := adm.DeleteTopic(b.t.Context(), "exactly.payments.g1.journal")
+			return err
+		}, broker.CodeJournalLost, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +53,11 @@ func TestResetIsTheRemedy(t *testing.T) {
 			}
 			if _, err := engine.New(b.config()).Reset(t.Context(), engine.ResetOptions{To: tt.to}); err != nil {
 				t.Fatalf("reset: %v", err)
+			}
+			// Once more, as after a crash of the command: the new generation has
+			// not begun.
+			if _, err := engine.New(b.config()).Reset(t.Context(), engine.ResetOptions{To: tt.to}); err != nil {
+				t.Fatalf("second reset: %v", err)
 			}
 			b.produce(100, 50)
 			stop = b.run(b.config())

@@ -227,11 +227,37 @@ func (a *attempt) resolveStart(ctx context.Context) (epoch.Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.w.seal {
+		if err := a.standAsGroup(ctx, start); err != nil {
+			return nil, err
+		}
+	}
 	_, end, err := a.w.log.Ends(ctx, a.w.names.Outbox(), a.task)
 	if err != nil {
 		return nil, err
 	}
 	return epoch.Resolved{Record: &journal.Record{Sources: start, Tail: journal.Tail{Offset: end}}}, nil
+}
+
+// standAsGroup puts the positions where the group stands. A generation that ends
+// without a journal never ran, or its journal was deleted: then what the group
+// says is all that is known, and sinks are left alone, whose marks are of epochs
+// that nobody knows any more.
+func (a *attempt) standAsGroup(ctx context.Context, at []journal.Source) error {
+	have, err := a.w.admin.Committed(ctx, partitionsOf(at))
+	if err != nil {
+		return err
+	}
+	for _, s := range at {
+		for i := range s.Partitions {
+			p := &s.Partitions[i]
+			if o, ok := have[s.Topic][p.Partition]; ok {
+				p.Offset, p.LeaderEpoch = o.Offset, o.Epoch
+			}
+		}
+	}
+	a.blank = true
+	return nil
 }
 
 // startOffsets of a task's partitions, from the pipeline's start position.
@@ -430,7 +456,9 @@ func (a *attempt) openAll(ctx context.Context, r *journal.Record) {
 		a.cursors[name] = *c
 	}
 	a.openRouters()
-	a.openRunners(ctx, r)
+	if !a.blank {
+		a.openRunners(ctx, r)
+	}
 	a.trimmer = newTrimmer(a)
 	a.wg.Go(func() { a.trimmer.run(ctx) })
 	if a.reader != nil {
