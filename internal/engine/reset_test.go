@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"exactly/internal/broker"
 	"exactly/internal/engine"
@@ -68,5 +70,28 @@ func TestResetIsTheRemedy(t *testing.T) {
 			wantEach(t, "rows", b.rows("rows"), 150)
 			wantEach(t, "out", b.topic("out"), 150)
 		})
+	}
+}
+
+// TestResetAfterRefusal: the last records of the outbox are refused by every
+// sink, so that a stager has nothing to stage for them.
+func TestResetAfterRefusal(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	b.produce(0, 20)
+	stop := b.run(b.config())
+	b.until("20 records in files", func() bool { return len(b.rows("files")) == 20 })
+	if err := b.client().ProduceSync(t.Context(), &kgo.Record{Topic: "raw", Value: []byte("poison")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	b.until("it came through", func() bool { return b.topic("out")["poison"] == 1 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.New(b.config()).Reset(t.Context(), engine.ResetOptions{Wait: 20 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.topic("payments.dlq")["poison"]; n != 3 {
+		t.Errorf("%d dead letters, want one of each sink that can refuse", n)
 	}
 }

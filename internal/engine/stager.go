@@ -30,11 +30,14 @@ func (r *runner) stage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("stage: %w", err)
 	}
-	if len(cs) == 0 {
+	if len(cs) == 0 && (!force || len(r.hints) == 1) {
 		return nil
 	}
 	ev := epoch.Staged{Sink: r.name}
 	through := sink.Pos{}
+	if len(cs) == 0 { // forced, it had nothing to stage: all that it took in was refused
+		through = r.feed.pos
+	}
 	for _, c := range cs {
 		c.Sink = r.name
 		ev.Pending = append(ev.Pending, journal.Pending{Committable: c, Offset: r.hintFor(c.From).offset})
