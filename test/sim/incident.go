@@ -190,6 +190,12 @@ func (w *world) bump(i incident) {
 		if err == nil {
 			break
 		}
+		if try == 100 {
+			w.watch.mu.Lock()
+			w.watch.violated("a reset does not come to an end: %v", err)
+			w.watch.mu.Unlock()
+			break
+		}
 		w.rest(time.Second)
 	}
 	w.mu.Lock()
@@ -201,7 +207,7 @@ func (w *world) bump(i incident) {
 }
 
 func (w *world) reset(i incident, try int) error {
-	h := newHost(fmt.Sprintf("reset.%d", try), w.stack)
+	h := newHost(w, fmt.Sprintf("reset.%d", try))
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	points := failpoint.New(func(ctx context.Context, at failpoint.Point, _ int32, _ int64) error {

@@ -251,7 +251,7 @@ func (w *world) recreate(ctx context.Context) error {
 	before := len(w.srv.Records("rows"))
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	h := newHost("anew", w.stack)
+	h := newHost(w, "anew")
 	err = engine.New(w.config(h, failpoint.New(func(context.Context, failpoint.Point, int32, int64) error { return nil }))).Run(ctx)
 	if !errors.Is(err, sink.ErrForeignMark) {
 		return fmt.Errorf("a pipeline that was made anew was not refused: %v", err)

@@ -18,9 +18,9 @@ const patience = 10 * time.Minute
 
 // run lives one schedule; it has to be called inside a synctest bubble. The
 // error is the violation that was found.
-func run(s schedule, log *slog.Logger) (happened map[string]int, err error) {
+func run(s schedule, log *slog.Logger) (w *world, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err := newWorld(ctx, s, log)
+	w, err = newWorld(ctx, s, log)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -47,7 +47,7 @@ func run(s schedule, log *slog.Logger) (happened map[string]int, err error) {
 	<-supervised
 	w.wg.Wait()
 	w.cluster.Close()
-	return w.happened, err
+	return w, err
 }
 
 func (w *world) live() error {

@@ -59,6 +59,14 @@ const (
 	jump      kind = "clock"       // nobody does anything for For, and then everybody's time is up
 )
 
+func kinds() []kind {
+	return []kind{kill, freeze, stopIt, join, atPoint, network, brokerErr, moved, outage, crashSink, loseSink, grow, bump, abortTxn, jump}
+}
+
+func faults() []fault {
+	return []fault{dropRequest, dropAnswer, cutBefore, cutAfter, delayIt, delayAnswer, repeatIt, lieAbout}
+}
+
 // incident is something that happens. Fields beside At and Kind as the kind
 // says.
 type incident struct {
@@ -146,7 +154,7 @@ func (s *schedule) random(rng *rand.Rand) incident {
 		i.For = pick(rng, 100*time.Millisecond, 2*time.Second, 8*time.Second, 15*time.Second)
 	case network:
 		i.Key, i.Nth = int16(pick(rng, faultyKeys()...)), 1+rng.IntN(6)
-		i.Fault = pick(rng, dropRequest, dropAnswer, cutBefore, cutAfter, delayIt, delayAnswer, repeatIt, lieAbout)
+		i.Fault = pick(rng, faults()...)
 		i.For = pick(rng, 30*time.Millisecond, time.Second, 4*time.Second, 9*time.Second)
 	case brokerErr:
 		i.Key, i.Nth, i.For = int16(pick(rng, faultyKeys()...)), 1+rng.IntN(5), time.Duration(rng.IntN(len(brokerErrors())))

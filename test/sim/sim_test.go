@@ -3,39 +3,209 @@
 package sim
 
 import (
+	"context"
+	"encoding/json"
 	"flag"
-	"log/slog"
+	"fmt"
+	"maps"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
-	"testing/cryptotest"
-	"testing/synctest"
 	"time"
+
+	"exactly/internal/failpoint"
+	"exactly/internal/mutation"
 )
 
 var (
-	seed  = flag.Uint64("sim.seed", 1, "the first seed")
-	count = flag.Int("sim.n", 50, "how many schedules")
+	seed   = flag.Uint64("sim.seed", 1, "the first seed")
+	count  = flag.Int("sim.n", 100, "how many schedules")
+	replay = flag.String("sim.replay", "", "a file with one schedule to live, with its log, in place of seeds")
+	out    = flag.String("sim.out", "", "a file to write the outcome to, as Markdown")
 )
 
-func TestOne(t *testing.T) {
-	for n := range *count {
-		s := generate(*seed + uint64(n))
-		log := slog.New(slog.DiscardHandler)
-		if *count == 1 {
-			log = slog.New(slog.NewTextHandler(os.Stderr, nil))
-			t.Log(s)
+// TestSimulation lives the schedules of seeds; a failing one is shrunk.
+func TestSimulation(t *testing.T) {
+	if *replay != "" {
+		replayed(t)
+		return
+	}
+	begin := time.Now()
+	var total tally
+	total.each(t.Context(), *seed, *count, "", func(s schedule, r result) bool {
+		if r.Wrong == "" {
+			return true
 		}
-		begin := time.Now()
-		var err error
-		t.Run("", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cryptotest.SetGlobalRandom(t, s.Seed)
-				_, err = run(s, log)
-			})
-		})
-		t.Logf("seed %d: %v %v", s.Seed, time.Since(begin), err)
+		t.Errorf("seed %d: %s", s.Seed, r.Wrong)
+		return total.wrong < 3
+	})
+	t.Logf("%d schedules in %s: %s of virtual time, %d requests", total.n, time.Since(begin).Round(time.Second), total.virtual.Round(time.Minute), total.requests)
+	for _, k := range slices.Sorted(maps.Keys(total.happened)) {
+		t.Logf("%8d %s", total.happened[k], k)
+	}
+	if *out != "" && !t.Failed() {
+		if err := os.WriteFile(*out, []byte(total.markdown(time.Since(begin))), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	if *count >= 500 {
+		total.wantCovered(t)
+	}
+	for _, f := range total.failed {
+		small, r := shrink(t.Context(), f)
+		t.Errorf("seed %d shrunk to:\n%s\n%s", f.Seed, small, r.Wrong)
+	}
+}
+
+// TestReplay: a schedule is all that a run depends on.
+func TestReplay(t *testing.T) {
+	for n := range 5 {
+		s := generate(uint64(1000 + n))
+		a, err := live(t.Context(), s, "", false)
 		if err != nil {
-			t.Errorf("seed %d: %v", s.Seed, err)
+			t.Fatal(err)
 		}
+		b, err := live(t.Context(), s, "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Trace != b.Trace || a.Requests != b.Requests || a.Virtual != b.Virtual {
+			t.Errorf("seed %d runs differently each time: %d and %d requests in %s and %s", s.Seed, a.Requests, b.Requests, a.Virtual, b.Virtual)
+		}
+	}
+}
+
+// tally adds up runs.
+type tally struct {
+	mu       sync.Mutex
+	n        int
+	wrong    int
+	happened map[string]int
+	requests int
+	virtual  time.Duration
+	failed   []schedule
+}
+
+// each lives n schedules, as many at once as there are processors, until f says
+// stop.
+func (y *tally) each(ctx context.Context, from uint64, n int, rule mutation.Rule, f func(schedule, result) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	y.happened = map[string]int{}
+	seeds := make(chan uint64)
+	var wg sync.WaitGroup
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			for seed := range seeds {
+				s := generate(seed)
+				r, err := live(ctx, s, rule, false)
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil {
+					r.Wrong = err.Error()
+				}
+				if !y.add(s, r, f) {
+					cancel()
+				}
+			}
+		})
+	}
+	for i := range n {
+		select {
+		case seeds <- from + uint64(i):
+		case <-ctx.Done():
+		}
+	}
+	close(seeds)
+	wg.Wait()
+}
+
+func (y *tally) add(s schedule, r result, f func(schedule, result) bool) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.n++
+	y.requests += r.Requests
+	y.virtual += r.Virtual
+	for k, v := range r.Happened {
+		y.happened[k] += v
+	}
+	if r.Wrong != "" {
+		y.wrong++
+		y.failed = append(y.failed, s)
+	}
+	return f(s, r)
+}
+
+// wantCovered: every fail point of the engine was passed and every kind of
+// incident came about.
+func (y *tally) wantCovered(t *testing.T) {
+	t.Helper()
+	for _, p := range failpoint.Points() {
+		switch p.Point {
+		case failpoint.SinkStageBefore, failpoint.SinkAbortBefore, failpoint.SinkAbortAfter:
+			continue // of real sinks only: their own tests
+		}
+		if y.happened["point "+string(p.Point)] == 0 {
+			t.Errorf("no schedule passed the fail point %s", p.Point)
+		}
+	}
+	for _, k := range kinds() {
+		if y.happened[string(k)] == 0 {
+			t.Errorf("no schedule had the incident %q", k)
+		}
+	}
+	for _, f := range faults() {
+		if y.happened["network: "+string(f)] == 0 {
+			t.Errorf("no schedule met the network fault %q", f)
+		}
+	}
+}
+
+func (y *tally) markdown(took time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d schedules, all right: %s of virtual time, %d requests, in %s on %d processors.\n\n| times | what happened |\n| ---: | --- |\n",
+		y.n, y.virtual.Round(time.Minute), y.requests, took.Round(time.Second), runtime.NumCPU())
+	for _, k := range slices.Sorted(maps.Keys(y.happened)) {
+		fmt.Fprintf(&b, "| %d | %s |\n", y.happened[k], k)
+	}
+	return b.String()
+}
+
+// shrink finds a smaller schedule that fails too.
+func shrink(ctx context.Context, s schedule) (schedule, result) {
+	best, _ := live(ctx, s, "", false)
+	for again := true; again && ctx.Err() == nil; {
+		again = false
+		for _, smaller := range s.shrinks() {
+			if r, err := live(ctx, smaller, "", false); err == nil && r.Wrong != "" {
+				s, best, again = smaller, r, true
+				break
+			}
+		}
+	}
+	return s, best
+}
+
+// replayed lives one schedule from a file, or the one of a seed, with its log.
+func replayed(t *testing.T) {
+	t.Helper()
+	var s schedule
+	if b, err := os.ReadFile(*replay); err == nil {
+		if err := json.Unmarshal(b, &s); err != nil {
+			t.Fatal(err)
+		}
+	} else if _, err := fmt.Sscan(*replay, &s.Seed); err == nil {
+		s = generate(s.Seed)
+	} else {
+		t.Fatalf("%s is neither a file nor a seed", *replay)
+	}
+	r, err := live(t.Context(), s, mutation.Rule(os.Getenv("EXACTLY_MUTATION")), true)
+	t.Logf("%s\n%s", s, r.log)
+	if err != nil || r.Wrong != "" {
+		t.Errorf("%v %s", err, r.Wrong)
 	}
 }

@@ -13,15 +13,14 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // host is one worker's side of the network: everything between its clients and
 // the brokers passes here, request by request.
 type host struct {
-	name  string
-	stack *kfake.VirtualNetwork
+	w    *world
+	name string
 
 	mu    sync.Mutex
 	state hostState
@@ -65,8 +64,8 @@ type rule struct {
 	done  bool
 }
 
-func newHost(name string, stack *kfake.VirtualNetwork) *host {
-	return &host{name: name, stack: stack, moved: make(chan struct{}), conns: map[net.Conn]bool{}}
+func newHost(w *world, name string) *host {
+	return &host{w: w, name: name, moved: make(chan struct{}), conns: map[net.Conn]bool{}}
 }
 
 func (h *host) set(s hostState) {
@@ -132,7 +131,7 @@ func (h *host) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err := h.gate(ctx); err != nil {
 		return nil, err
 	}
-	server, err := h.stack.DialContext(ctx, network, address)
+	server, err := h.w.stack.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +197,10 @@ func (l *link) requests() {
 		}
 		key, version := int16(binary.BigEndian.Uint16(frame[4:])), int16(binary.BigEndian.Uint16(frame[6:]))
 		id := int32(binary.BigEndian.Uint32(frame[8:]))
+		l.h.w.asked(l.h, key, len(frame))
 		r, hit := l.h.meet(key)
 		if hit {
+			l.h.w.note("network: " + string(r.fault))
 			switch r.fault {
 			case dropRequest:
 				continue

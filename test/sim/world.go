@@ -5,6 +5,8 @@ package sim
 import (
 	"context"
 	"fmt"
+	"hash"
+	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -55,6 +57,8 @@ type world struct {
 	healing bool // incidents are over
 
 	happened map[string]int // incidents and fail points that came about
+	trace    hash.Hash64    // of every request
+	requests int
 }
 
 // slot is a place where one worker runs, life after life.
@@ -83,6 +87,7 @@ func newWorld(ctx context.Context, s schedule, log *slog.Logger) (*world, error)
 	w := &world{
 		s: s, log: log, stack: new(kfake.VirtualNetwork), ctx: ctx, tasks: s.Shape.Tasks,
 		srv: sinktest.NewServer(defects()...), hosts: map[*failpoint.Set]*host{}, happened: map[string]int{},
+		trace: fnv.New64a(),
 	}
 	ports := []int{9092, 9093, 9094}[:s.Shape.Brokers]
 	opts := []kfake.Opt{
@@ -147,6 +152,9 @@ func (w *world) config(h *host, points *failpoint.Set) engine.Config {
 		},
 		Dead:       engine.DeadLetters{Topic: letters},
 		StopWithin: 2 * time.Second, Refresh: 2 * time.Second, RenewEvery: w.s.Shape.Renew,
+		Events: func(e engine.Event) {
+			w.log.Debug("event", "worker", h.name, "kind", e.Kind, "task", e.Task, "epoch", e.Epoch, "sink", e.Sink, "n", e.N, "err", e.Err)
+		},
 		Trace: w.watch.step, Log: w.log.With("worker", h.name), Failpoints: points,
 	}
 }
@@ -154,7 +162,7 @@ func (w *world) config(h *host, points *failpoint.Set) engine.Config {
 // start begins a life.
 func (w *world) start(s *slot) {
 	w.lives++
-	p := &process{host: newHost(fmt.Sprintf("%d.%d", s.n, w.lives), w.stack), done: make(chan struct{})}
+	p := &process{host: newHost(w, fmt.Sprintf("%d.%d", s.n, w.lives)), done: make(chan struct{})}
 	points := failpoint.New(func(ctx context.Context, at failpoint.Point, task int32, n int64) error {
 		return w.passes(ctx, s, p, at)
 	})
@@ -277,6 +285,14 @@ func (w *world) admin(f func(*kadm.Client) error) error {
 }
 
 func (w *world) rng(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(w.s.Seed, salt)) }
+
+// asked notes a request on its way to a broker.
+func (w *world) asked(h *host, key int16, bytes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests++
+	fmt.Fprintln(w.trace, h.name, key, bytes, time.Now().UnixNano())
+}
 
 func (w *world) note(what string) {
 	w.mu.Lock()
