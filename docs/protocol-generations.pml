@@ -223,7 +223,7 @@ dead:                                       /* one state, whatever came before *
 }
 
 #ifdef EMIT              /* print every state as others see it; see docs/model.md */
-active proctype Probe() {
+proctype Probe() {
 end:
   do
   :: c_code {
@@ -247,6 +247,9 @@ end:
 init {
   byte w;
   atomic {
+#ifdef EMIT
+    run Probe();
+#endif
     w = 1;
     do
     :: w <= OLD -> run Worker(w, 0, 0); w++

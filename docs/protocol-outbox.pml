@@ -339,7 +339,7 @@ end:
 }
 
 #ifdef EMIT              /* print every state as others see it; see docs/model.md */
-active proctype Probe() {
+proctype Probe() {
 end:
   do
   :: c_code {
@@ -356,6 +356,9 @@ end:
 init {
   byte w;
   atomic {
+#ifdef EMIT
+    run Probe();
+#endif
     w = 1;
     do :: w <= NW -> run Worker(w); w++ :: else -> break od;
     run Worker(FINAL);

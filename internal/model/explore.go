@@ -23,6 +23,11 @@ type Bounds struct {
 	Records  int // source records; of Staging: epochs
 	Workers  int // that may stop at any point or turn into zombies, beside the one that must succeed
 	Timeouts int // transactions that the broker aborts by itself
+	Retakes  int // of Staging: times that each of the workers takes over again when it has lost the task
+
+	// Old, of Staging: the first worker is an owner whose first epoch is decided
+	// and not confirmed.
+	Old bool
 
 	Ledger, Object bool // of Outbox: which sinks there are
 	Refused        int  // of Outbox: the record that the ledger sink refuses; 0: none
@@ -57,7 +62,10 @@ func Explore(b Bounds) (Report, error) {
 		return Report{}, fmt.Errorf("at most %d records", maxRecords)
 	}
 	rep := Report{Projected: map[string]struct{}{}}
-	first := newWorld(b)
+	first, err := newWorld(b)
+	if err != nil {
+		return rep, err
+	}
 	seen := map[string]int32{}
 	type origin struct {
 		from int32

@@ -8,6 +8,7 @@ import (
 func worlds() map[string]Bounds {
 	return map[string]Bounds{
 		"staging":     {Kind: Staging, Records: 2, Workers: 1},
+		"old owner":   {Kind: Staging, Records: 2, Workers: 1, Old: true},
 		"ledger":      {Kind: Outbox, Records: 2, Workers: 1, Ledger: true, Refused: 2},
 		"object":      {Kind: Outbox, Records: 2, Object: true, Losses: 1},
 		"both":        {Kind: Outbox, Records: 2, Ledger: true, Object: true, Refused: 2, Losses: 1},

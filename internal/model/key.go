@@ -81,7 +81,7 @@ func (w *world) key() string {
 	for i := range w.ws {
 		a := &w.ws[i]
 		c.bits(a.dead, a.ended, a.renewed, a.dirty, a.seen, a.early != nil)
-		c.num(int64(a.count), int64(a.src), int64(a.place), int64(len(a.apart)))
+		c.num(int64(a.count), int64(a.again), int64(a.src), int64(a.place), int64(len(a.apart)))
 		if a.early != nil {
 			c.record(a.early.Record)
 		}

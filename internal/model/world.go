@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -56,6 +57,7 @@ type worker struct {
 	early   *epoch.Read
 	count   int // a step's own progress: recovered items, swept attempts
 	renewed bool
+	again   int // takeovers after the first
 
 	src   int // records taken from the source
 	dirty bool
@@ -70,7 +72,7 @@ type move struct {
 	do   func(*world) error
 }
 
-func newWorld(b Bounds) *world {
+func newWorld(b Bounds) (*world, error) {
 	w := &world{b: b}
 	gens := 1
 	if b.Kind == Generations {
@@ -97,7 +99,25 @@ func newWorld(b Bounds) *world {
 	for i := range w.ws {
 		w.reset(i)
 	}
-	return w
+	if b.Old {
+		return w, w.firstDecided()
+	}
+	return w, nil
+}
+
+// firstDecided lets the first worker come so far that its first epoch is
+// decided and not confirmed.
+func (w *world) firstDecided() error {
+	for w.out == 0 {
+		ms := w.workerMoves(nil, 0)
+		if err := ms[0].do(w); err != nil {
+			return err
+		}
+		if _, _, o := w.of(0); o.phase == running && o.next > 1 {
+			return errors.Join(w.prepare(0, 1), w.journal(0, 1), w.end(0, 1))
+		}
+	}
+	return nil
 }
 
 func (w *world) broken(rule string) bool { return w.b.Break == rule }
@@ -132,7 +152,7 @@ func (w *world) clone() *world {
 // reset makes worker i a new attempt.
 func (w *world) reset(i int) {
 	old := w.ws[i]
-	w.ws[i] = worker{id: old.id, gen: old.gen, seal: old.seal, final: old.final, dead: old.dead, ended: old.ended, renewed: old.renewed}
+	w.ws[i] = worker{id: old.id, gen: old.gen, seal: old.seal, final: old.final, dead: old.dead, ended: old.ended, renewed: old.renewed, again: old.again}
 	r := &w.tasks[old.gen]
 	o := newOwner(old.id)
 	for j := range r.owners {
@@ -160,7 +180,10 @@ func (w *world) lost(i int) error {
 		return err
 	}
 	w.reset(i)
-	a.dead = !a.final
+	if !a.final {
+		a.dead = a.again == w.b.Retakes
+		a.again = min(a.again+1, w.b.Retakes)
+	}
 	return nil
 }
 

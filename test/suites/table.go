@@ -30,15 +30,20 @@ func table() []suite {
 			commands: [][]string{
 				{"sh", "-c", `test -z "$(go tool gofumpt -l . | tee /dev/stderr)"`}, // it lists, and exits with 0
 				{"go", "vet", "./..."},
-				{"go", "vet", "-tags", "services,binsize", "./..."},
+				{"go", "vet", "-tags", "services,binsize,model", "./..."},
 				{"go", "tool", "staticcheck", "./..."},
-				{"go", "tool", "staticcheck", "-tags", "services,binsize", "./..."},
+				{"go", "tool", "staticcheck", "-tags", "services,binsize,model", "./..."},
 			},
 		},
 		{
 			name: "unit", what: "every test that needs no service, with the race detector",
 			small: 25 * time.Minute, full: 40 * time.Minute,
 			tests: []string{"-race", "./..."},
+		},
+		{
+			name: "model", what: "the Spin models, each switch of them, and the relation of internal/model beside them", needs: []string{"spin"},
+			small: 6 * time.Minute, full: 100 * time.Minute,
+			tests: []string{"-tags", "model", "./test/model"},
 		},
 		{
 			name: "size", what: "the stripped binary against docs/binary-size.txt",
