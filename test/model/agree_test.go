@@ -21,6 +21,8 @@ type pair struct {
 	// Only such as leave the number of states finite when nothing stops at the
 	// first violation.
 	broken string
+	// alike are those of them whose states must be the same ones in both.
+	alike string
 }
 
 func pairs() map[string]pair {
@@ -28,7 +30,7 @@ func pairs() map[string]pair {
 		"owner and zombie": {
 			spec{file: centre, defs: "-DM=2 -DNW=1 -DTIMEOUTS=0"},
 			model.Bounds{Kind: model.Staging, Records: 2, Workers: 1},
-			"NO_CHAIN NO_PENDING",
+			"NO_CHAIN NO_PENDING", "NO_CHAIN NO_PENDING",
 		},
 		"a time-out": {
 			spec{file: centre, defs: "-DM=2 -DNW=1 -DTIMEOUTS=1"},
@@ -43,12 +45,12 @@ func pairs() map[string]pair {
 		"ledger": {
 			spec{file: outbox, defs: "-DSINKS=1 -DNW=1 -DLOSSES=0"},
 			model.Bounds{Kind: model.Outbox, Records: 2, Workers: 1, Ledger: true, Refused: 2},
-			"NO_CLAIM VERDICT_EARLY",
+			"NO_CLAIM VERDICT_EARLY", "NO_CLAIM",
 		},
 		"object": {
 			spec{file: outbox, defs: "-DSINKS=2 -DNW=0"},
 			model.Bounds{Kind: model.Outbox, Records: 2, Object: true, Losses: 1},
-			"ITEM_LOST ITEM_EARLY GONE_IS_DONE",
+			"ITEM_LOST ITEM_EARLY GONE_IS_DONE", "ITEM_LOST ITEM_EARLY GONE_IS_DONE",
 		},
 		"object and zombie": {
 			spec{file: outbox, defs: "-DSINKS=2 -DNW=1 -DLOSSES=0"},
@@ -63,7 +65,7 @@ func pairs() map[string]pair {
 		"generations": {
 			spec{file: generations, defs: "-DOLD=1 -DBUMPS=1 -DNEW=1"},
 			model.Bounds{Kind: model.Generations, Records: 2, Workers: 1, Bumps: 1, Next: 1},
-			"SEAL_UNSEEN META_EARLY MARK_ANY_GEN",
+			"SEAL_UNSEEN META_EARLY MARK_ANY_GEN", "MARK_ANY_GEN",
 		},
 	}
 }
@@ -90,7 +92,10 @@ func TestSameStates(t *testing.T) {
 				if compare(spin, broken) == "" {
 					t.Errorf("%s in the relation shows no other states", rule)
 				}
-				t.Logf("%s: %d states in Spin, %d in the relation: %s", rule, len(other), len(broken), compare(other, broken))
+				if diff := compare(other, broken); diff != "" && slices.Contains(strings.Fields(p.alike), rule) {
+					t.Errorf("%s: %s", rule, diff)
+				}
+				t.Logf("%s: %d states in Spin, %d in the relation", rule, len(other), len(broken))
 			}
 		})
 	}

@@ -181,7 +181,7 @@ func TestEveryPackageIsInOneSuite(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if strings.HasPrefix(string(b), "//go:build services") || strings.HasPrefix(string(b), "//go:build binsize") {
+		if strings.HasPrefix(string(b), "//go:build services") || strings.HasPrefix(string(b), "//go:build binsize") || strings.HasPrefix(string(b), "//go:build model") {
 			tagged[filepath.ToSlash(dir)] = true
 		}
 		return nil
