@@ -61,7 +61,14 @@ type scratch struct {
 // read polls beside the loop and hands chunks over.
 func (a *attempt) read(ctx context.Context) {
 	some := 0
+	pace := time.NewTimer(0)
+	defer pace.Stop()
 	for {
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+			return
+		}
 		c := chunk{recs: make([]*kgo.Record, 0, some)} // about what the last poll brought
 		err := a.reader.Poll(ctx, pollRecords, func(r *kgo.Record) error {
 			c.recs = append(c.recs, r)
@@ -75,6 +82,7 @@ func (a *attempt) read(ctx context.Context) {
 			return
 		}
 		some = len(c.recs)
+		pace.Reset(a.pace(some))
 		c.next = a.reader.Positions()
 		if topic, p, at, ok := a.reader.Gap(); ok {
 			a.w.emit(Event{Kind: UnexplainedGap, Task: a.task, N: at, Detail: fmt.Sprintf("%s-%d", topic, p)})
@@ -85,6 +93,22 @@ func (a *attempt) read(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// fewRecords is a poll that shows that the source is not behind.
+const fewRecords = pollRecords / 4
+
+// maxPace is how long a record may wait for others before it is fetched.
+const maxPace = 5 * time.Millisecond
+
+// pace is how long the reader lets records gather after a poll that brought n. A
+// fetch for every few records costs the brokers more than all that follows; the
+// epoch's end, for which the records wait, is not delayed by a tenth of it.
+func (a *attempt) pace(n int) time.Duration {
+	if n >= fewRecords {
+		return 0
+	}
+	return min(a.w.c.Epoch.Interval/10, maxPace)
 }
 
 // throttled: the producers are behind by the budget.
