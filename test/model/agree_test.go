@@ -35,12 +35,12 @@ func pairs() map[string]pair {
 		"a time-out": {
 			spec{file: centre, defs: "-DM=2 -DNW=1 -DTIMEOUTS=1"},
 			model.Bounds{Kind: model.Staging, Records: 2, Workers: 1, Timeouts: 1},
-			"",
+			"", "",
 		},
 		"old owner": {
 			spec{file: centre, defs: "-DM=2 -DNW=1 -DTIMEOUTS=0 -DOLD"},
 			model.Bounds{Kind: model.Staging, Records: 2, Workers: 1, Old: true},
-			"RENEW",
+			"RENEW", "",
 		},
 		"ledger": {
 			spec{file: outbox, defs: "-DSINKS=1 -DNW=1 -DLOSSES=0"},
@@ -55,12 +55,12 @@ func pairs() map[string]pair {
 		"object and zombie": {
 			spec{file: outbox, defs: "-DSINKS=2 -DNW=1 -DLOSSES=0"},
 			model.Bounds{Kind: model.Outbox, Records: 2, Workers: 1, Object: true},
-			"",
+			"", "",
 		},
 		"both sinks": {
 			spec{file: outbox, defs: "-DSINKS=3 -DNW=0"},
 			model.Bounds{Kind: model.Outbox, Records: 2, Ledger: true, Object: true, Refused: 2, Losses: 1},
-			"",
+			"", "",
 		},
 		"generations": {
 			spec{file: generations, defs: "-DOLD=1 -DBUMPS=1 -DNEW=1"},
