@@ -87,6 +87,26 @@ func (w *world) happen(n int, i incident) {
 		w.jump(i.For)
 	case bump:
 		w.bump(i)
+	case duel:
+		w.duel(i)
+	}
+}
+
+// duel lets a worker sleep in the middle of something until it has lost its
+// tasks, and wake while those who take them over are fencing it.
+func (w *world) duel(i incident) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n, s := range w.slots {
+		switch {
+		case s.proc == nil:
+		case n == i.Worker:
+			s.proc.armed = append(s.proc.armed, &pointArm{left: 1, incident: incident{Point: i.Point, Do: "freeze", For: i.For}})
+		default:
+			for range i.Nth {
+				s.proc.host.arm(rule{key: int16(kmsg.InitProducerID), nth: 1, fault: delayIt, delay: i.For - 5500*time.Millisecond})
+			}
+		}
 	}
 }
 

@@ -58,8 +58,8 @@ func (in *input) run(ctx context.Context) (err error) {
 		burst := min(1+rng.IntN(12), n-i)
 		for range burst {
 			e := entry{id: ids(i), key: fmt.Sprintf("k%d", i%7), partition: int32(i%7) % in.w.s.Shape.Partitions}
-			if err := in.cl.ProduceSync(ctx, &kgo.Record{Topic: source, Partition: e.partition, Key: []byte(e.key), Value: []byte(e.id)}).FirstErr(); err != nil {
-				return fmt.Errorf("feed the source: %w", err)
+			if err := in.put(ctx, in.cl, e); err != nil {
+				return err
 			}
 			in.written = append(in.written, e)
 			i++
@@ -67,6 +67,18 @@ func (in *input) run(ctx context.Context) (err error) {
 		in.w.rest(time.Duration(rng.Int64N(int64(span) * 2 * int64(burst) / int64(n))))
 	}
 	return nil
+}
+
+// put writes one record. Injected faults of brokers meet the feeder too; those
+// that the client does not repeat by itself were answered in place of acting.
+func (in *input) put(ctx context.Context, cl *kgo.Client, e entry) error {
+	for try := 0; ; try++ {
+		err := cl.ProduceSync(ctx, &kgo.Record{Topic: source, Partition: e.partition, Key: []byte(e.key), Value: []byte(e.id)}).FirstErr()
+		if err == nil || try == 20 || ctx.Err() != nil {
+			return err
+		}
+		in.w.rest(100 * time.Millisecond)
+	}
 }
 
 // more writes records beyond those of the schedule, to see that all still runs.
@@ -78,7 +90,7 @@ func (in *input) more(ctx context.Context, n int) error {
 	defer cl.Close()
 	for i := range n {
 		e := entry{id: fmt.Sprintf("r-9%04d", i), key: fmt.Sprintf("k%d", i%7), partition: int32(i%7) % in.w.s.Shape.Partitions}
-		if err := cl.ProduceSync(ctx, &kgo.Record{Topic: source, Partition: e.partition, Key: []byte(e.key), Value: []byte(e.id)}).FirstErr(); err != nil {
+		if err := in.put(ctx, cl, e); err != nil {
 			return err
 		}
 		in.written = append(in.written, e)

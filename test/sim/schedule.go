@@ -56,11 +56,12 @@ const (
 	grow      kind = "partition"   // the source gets one more partition
 	bump      kind = "generation"  // workers stop, a reset begins the next generation, with Nth tasks
 	abortTxn  kind = "aborted"     // a transaction of another producer in the source is aborted
+	duel      kind = "duel"        // a worker sleeps at Point for For; those who take over are slow to fence
 	jump      kind = "clock"       // nobody does anything for For, and then everybody's time is up
 )
 
 func kinds() []kind {
-	return []kind{kill, freeze, stopIt, join, atPoint, network, brokerErr, moved, outage, crashSink, loseSink, grow, bump, abortTxn, jump}
+	return []kind{kill, freeze, stopIt, join, atPoint, network, brokerErr, moved, outage, crashSink, loseSink, grow, bump, abortTxn, duel, jump}
 }
 
 func faults() []fault {
@@ -136,7 +137,7 @@ func faultyKeys() []kmsg.Key {
 func (s *schedule) random(rng *rand.Rand) incident {
 	i := incident{At: at(rng, span), Worker: rng.IntN(s.Shape.Workers)}
 	i.Kind = pick(rng, kill, kill, freeze, freeze, stopIt, join, atPoint, atPoint, atPoint, atPoint, network, network, network, network,
-		brokerErr, moved, outage, crashSink, loseSink, grow, abortTxn, jump)
+		brokerErr, moved, outage, crashSink, loseSink, grow, abortTxn, jump, duel, duel)
 	short := func() time.Duration {
 		return pick(rng, 50*time.Millisecond, 500*time.Millisecond, 3*time.Second, 9*time.Second)
 	}
@@ -158,6 +159,11 @@ func (s *schedule) random(rng *rand.Rand) incident {
 		i.For = pick(rng, 30*time.Millisecond, time.Second, 4*time.Second, 9*time.Second)
 	case brokerErr:
 		i.Key, i.Nth, i.For = int16(pick(rng, faultyKeys()...)), 1+rng.IntN(5), time.Duration(rng.IntN(len(brokerErrors())))
+	case duel:
+		i.Point = pick(rng, failpoint.EndBefore, failpoint.EndBefore, failpoint.OffsetsBefore, failpoint.JournalAfter, failpoint.Filled,
+			failpoint.PrepareBefore, failpoint.CommitBefore, failpoint.ApplyBefore, failpoint.ClaimBefore, failpoint.FenceB)
+		// The session of the sleeper ends after 6 s.
+		i.For, i.Nth = 6500*time.Millisecond+at(rng, 3*time.Second), 1+rng.IntN(3)
 	case loseSink:
 		i.Nth = 1 + rng.IntN(6)
 	}

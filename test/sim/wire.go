@@ -24,6 +24,7 @@ type host struct {
 
 	mu    sync.Mutex
 	state hostState
+	died  time.Time
 	moved chan struct{} // closed and replaced when state changes
 	conns map[net.Conn]bool
 	rules []*rule
@@ -78,6 +79,7 @@ func (h *host) set(s hostState) {
 	close(h.moved)
 	h.moved = make(chan struct{})
 	if s == dead {
+		h.died = time.Now()
 		for c := range h.conns {
 			_ = c.Close()
 		}
@@ -309,6 +311,16 @@ func lie(frame []byte, a asked) ([]byte, error) {
 	out := resp.AppendTo(append([]byte(nil), frame[:head]...))
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
 	return out, nil
+}
+
+// deadFor is how long the process has been dead; 0: it lives.
+func (h *host) deadFor() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != dead {
+		return 0
+	}
+	return time.Since(h.died)
 }
 
 func (h *host) isDead() bool {

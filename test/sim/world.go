@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"exactly/internal/broker"
@@ -59,6 +60,7 @@ type world struct {
 	happened map[string]int // incidents and fail points that came about
 	trace    hash.Hash64    // of every request
 	requests int
+	expired  time.Time // the last look at dead members
 }
 
 // slot is a place where one worker runs, life after life.
@@ -138,7 +140,7 @@ func (w *world) config(h *host, points *failpoint.Set) engine.Config {
 	rows := sinktest.Options{Table: "rows"}
 	return engine.Config{
 		Pipeline: pipeline, Worker: h.name, Tasks: w.tasks,
-		Broker: broker.Config{Brokers: w.seeds, CreateTopics: true, SessionTimeout: 6 * time.Second, Dialer: h.dial, Log: slog.New(slog.DiscardHandler)},
+		Broker: broker.Config{Brokers: w.seeds, CreateTopics: true, SessionTimeout: 6 * time.Second, ClientID: h.name, Dialer: h.dial, Log: w.log.With("client", h.name)},
 		Source: engine.Source{Topics: []string{source}},
 		Epoch:  engine.Epoch{Interval: w.s.Shape.Interval, Timeout: w.s.Shape.Timeout, MaxRecords: w.s.Shape.MaxRecords},
 		// As a user who wants no process to end would set it.
@@ -270,8 +272,53 @@ func (w *world) supervise() {
 			}
 		}
 		w.mu.Unlock()
+		w.expire()
 		w.rest(50 * time.Millisecond)
 	}
+}
+
+// expiry is when a broker drops a member that was to send SyncGroup: after the
+// rebalance time-out.
+const expiry = 12 * time.Second
+
+// expire drops members that died in the middle of a join, as Kafka does. The
+// embedded broker keeps those that never sent their SyncGroup for ever.
+func (w *world) expire() {
+	w.mu.Lock()
+	if time.Since(w.expired) < 2*time.Second {
+		w.mu.Unlock()
+		return
+	}
+	w.expired = time.Now()
+	gone := map[string]bool{}
+	for _, h := range w.hosts {
+		gone[h.name] = h.deadFor() > expiry
+	}
+	w.mu.Unlock()
+	g := w.cluster.GroupInfo("exactly." + pipeline)
+	if g == nil {
+		return
+	}
+	for _, m := range g.Members {
+		if gone[m.ClientID] {
+			w.evict(g.Group, m.MemberID)
+		}
+	}
+}
+
+func (w *world) evict(group, member string) {
+	cl, err := w.client()
+	if err != nil {
+		return
+	}
+	defer cl.Close()
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID = group, member
+	rm := kmsg.NewLeaveGroupRequestMember()
+	rm.MemberID = member
+	req.Members = append(req.Members, rm)
+	_, err = req.RequestWith(w.ctx, cl)
+	w.log.Info("a member that died while it joined is dropped", "member", member, "err", err)
 }
 
 // admin of the embedded broker.
