@@ -93,7 +93,7 @@ func (a *Armed[M]) Hits() int {
 func (a *Armed[M]) Wait(ctx context.Context, n int) error {
 	for {
 		a.mu.Lock()
-		hits, seen, changed := a.hits, a.seen, a.changed
+		hits, changed := a.hits, a.changed
 		a.mu.Unlock()
 		if hits >= n {
 			return nil
@@ -101,7 +101,9 @@ func (a *Armed[M]) Wait(ctx context.Context, n int) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for hit %d of rule %q, which has seen %d messages and acted upon %d: %w", n, a.rule.Name, seen, hits, context.Cause(ctx))
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return fmt.Errorf("wait for hit %d of rule %q, which has met %d messages and acted upon %d: %w", n, a.rule.Name, a.seen, a.hits, context.Cause(ctx))
 		}
 	}
 }

@@ -33,6 +33,7 @@ type Shape struct {
 	Restart    string // the mapping
 	Dead       string // further settings of dead_letters
 	RollAge    string // of the lake; "": 300ms
+	Folder     string // of the lake: the expression of partition_by
 	Mode       string // of the table; "": upsert, with insert_count
 	Connection string // lines under kafka:
 	Brokers    []string
@@ -107,7 +108,8 @@ sinks:
       url: "{{.Lake}}"
       format: parquet
       roll: { age: {{.RollAge}} }
-      schema:
+{{with .Folder}}      partition_by: '{{.}}'
+{{end}}      schema:
         payment_id: string
         amount_cents: int64
         merchant_id: string
