@@ -24,8 +24,13 @@ func (a *attempt) carryOutEpoch(ctx context.Context, act epoch.Action) {
 	case epoch.Journal:
 		a.journal(ctx, act)
 	case epoch.Offsets:
-		p, dl := a.prod[epoch.Of(act.Epoch)], a.open[act.Epoch].deadline
-		a.within(ctx, act.Epoch, dl, func(ctx context.Context) (epoch.Event, error) {
+		ep, p := a.open[act.Epoch], a.prod[epoch.Of(act.Epoch)]
+		a.within(ctx, act.Epoch, ep.deadline, func(ctx context.Context) (epoch.Event, error) {
+			select { // behind the journal record: see SendOffsets
+			case <-ep.journaled:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 			if err := a.hit(ctx, failpoint.OffsetsBefore, act.Epoch); err != nil {
 				return nil, err
 			}
@@ -67,7 +72,7 @@ func (a *attempt) flush(ctx context.Context, n int64) {
 	ep.deadline = time.Now().Add(a.w.c.Epoch.Timeout)
 	tail := a.lastTail
 	tail.Pos, tail.Bytes = a.outPos, a.outBytes
-	ep.written = make(chan struct{})
+	ep.written, ep.journaled = make(chan struct{}), make(chan struct{})
 	var written []<-chan stageResult
 	for _, st := range a.stagings {
 		written = append(written, st.barrier(n))
@@ -117,8 +122,8 @@ func (a *attempt) written(ctx context.Context, n int64, st *staging, ch <-chan s
 
 // journal produces the verdicts' dead letters and R(n) into the transaction.
 func (a *attempt) journal(ctx context.Context, act epoch.Journal) {
-	p := a.prod[epoch.Of(act.Epoch)]
-	a.within(ctx, act.Epoch, a.open[act.Epoch].deadline, func(ctx context.Context) (epoch.Event, error) {
+	ep, p := a.open[act.Epoch], a.prod[epoch.Of(act.Epoch)]
+	a.within(ctx, act.Epoch, ep.deadline, func(ctx context.Context) (epoch.Event, error) {
 		if err := a.hit(ctx, failpoint.JournalBefore, act.Epoch); err != nil {
 			return nil, err
 		}
@@ -134,6 +139,7 @@ func (a *attempt) journal(ctx context.Context, act epoch.Journal) {
 		if err := p.Flush(ctx); err != nil {
 			return nil, err
 		}
+		close(ep.journaled)
 		return epoch.Journaled{Epoch: act.Epoch}, a.hit(ctx, failpoint.JournalAfter, act.Epoch)
 	})
 }

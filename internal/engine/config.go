@@ -34,6 +34,7 @@ type Config struct {
 	Worker     string        // for people; "": host and process id
 	StopWithin time.Duration // how long a graceful stop may take; 0: 20 s
 	RenewEvery time.Duration // how often an idle task renews its ids and the group's offsets, which expire after 7 days; 0: a day
+	SweepEvery time.Duration // how often what a late zombie staged is looked for; 0: twice the transaction time-out, at least 1 min
 	Refresh    time.Duration // how often source topics are looked at for new partitions; 0: 5 s
 
 	Events     func(Event) // nil: nobody listens. Must not block
@@ -135,6 +136,7 @@ func (c Config) WithDefaults() Config {
 	c.Memory.Handover = or(c.Memory.Handover, 8<<20)
 	c.StopWithin = or(c.StopWithin, 20*time.Second)
 	c.Refresh = or(c.Refresh, 5*time.Second)
+	c.SweepEvery = or(c.SweepEvery, max(2*c.Epoch.TransactionTimeout(), time.Minute))
 	c.RenewEvery = or(c.RenewEvery, 24*time.Hour)
 	if c.Log == nil {
 		c.Log = slog.Default()

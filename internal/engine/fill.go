@@ -43,7 +43,9 @@ type openEpoch struct {
 	entries  []outbox.Entry
 	acked    []*kgo.Record // of the entries, for their offsets
 	written  chan struct{} // closed: staging sinks took every record of it
-	ending   atomic.Bool   // EndTxn may have been sent
+	// closed: R(n) is acknowledged
+	journaled chan struct{}
+	ending    atomic.Bool // EndTxn may have been sent
 }
 
 func (e *openEpoch) full(c Epoch) bool {

@@ -171,10 +171,14 @@ func (r *runner) pace() time.Duration {
 }
 
 func (r *runner) sweep(ctx context.Context, st sink.OutboxStager) {
-	err := patiently(ctx, func() error { return st.Sweep(ctx, committables(r.pend)) }, r.a.failing(r.name))
-	if err != nil && ctx.Err() == nil {
+	keep := committables(r.pend)
+	sweep := func() error {
+		return patiently(ctx, func() error { return st.Sweep(ctx, keep) }, r.a.failing(r.name))
+	}
+	if err := sweep(); err != nil && ctx.Err() == nil {
 		r.a.log.Error("sweep_failed", "sink", r.name, "err", err)
 	}
+	r.a.sweepAgain(ctx, r.name, sweep)
 }
 
 // skip passes over what the sink's ledger says is applied already, and picks up

@@ -427,7 +427,28 @@ func (a *attempt) sweep(ctx context.Context, act epoch.Sweep) (epoch.Event, erro
 			return nil, err
 		}
 	}
+	for _, st := range a.stagings {
+		keep := forSink(act.Keep, st.name)
+		a.wg.Go(func() { a.sweepAgain(ctx, st.name, func() error { return st.sweep(ctx, keep) }) })
+	}
 	return epoch.Swept{}, a.hit(ctx, failpoint.SweepAfter, 0)
+}
+
+// sweepAgain looks for what a zombie staged that woke after the sweep. What was
+// to be kept then is all of older attempts that ever will be.
+func (a *attempt) sweepAgain(ctx context.Context, name string, sweep func() error) {
+	every := time.NewTicker(a.w.c.SweepEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := sweep(); err != nil && ctx.Err() == nil {
+			a.log.Error("sweep_failed", "sink", name, "err", err)
+		}
+	}
 }
 
 func forSink(ps []journal.Pending, name string) []journal.Pending {
