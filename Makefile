@@ -29,6 +29,20 @@ full-size: tools
 unit: ## tests that need no service, without the race detector
 	go test ./...
 
+SEED ?= 1
+N ?= 1000
+OUT ?=
+REPLAY ?=
+sim-test = go run ./test/sim/overlay bin/sim && \
+	go test -count=1 -v -timeout 12h -overlay bin/sim/overlay.json -tags synctests,mutations ./test/sim
+.PHONY: sim
+sim: ## N=1000 simulated schedules from SEED=1 on; REPLAY=17 or REPLAY=FILE lives one with its log; OUT=FILE keeps the outcome
+	$(sim-test) -run 'TestSimulation|TestReplay' -sim.n $(N) -sim.seed $(SEED) -sim.replay '$(REPLAY)' -sim.out '$(if $(OUT),$(abspath $(OUT)))'
+
+.PHONY: mutations
+mutations: ## break each rule of the protocol: which schedule notices it; OUT=FILE keeps the table
+	$(sim-test) -run TestMutations -sim.seed $(SEED) -sim.out '$(if $(OUT),$(abspath $(OUT)))'
+
 .PHONY: lint
 lint: ## format, vet, staticcheck and the rules of internal/lint
 	go run ./test/suites lint

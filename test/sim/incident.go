@@ -59,7 +59,7 @@ func (w *world) happen(n int, i incident) {
 		w.each(i.Worker, func(_ *slot, p *process) { p.host.arm(rule{key: i.Key, nth: i.Nth, fault: i.Fault, delay: i.For}) })
 	case brokerErr:
 		e := brokerErrors()[i.For]
-		w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Key(i.Key)}, Count: i.Nth, Err: e})
+		w.injected = append(w.injected, w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Key(i.Key)}, Count: i.Nth, Err: e}))
 	case moved:
 		if w.s.Shape.Brokers > 1 {
 			w.cluster.ShufflePartitionLeaders()

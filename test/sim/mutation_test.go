@@ -13,15 +13,16 @@ import (
 )
 
 var (
-	mutations = flag.Int("sim.mutations", 0, "how many schedules a broken rule may survive; 0: no rule is broken")
+	mutations = flag.Int("sim.mutations", 0, "how many schedules a broken rule may survive; 0: by EXACTLY_TEST_SIZE, 300 or 2,000")
 	one       = flag.String("sim.rule", "", "this rule only")
 )
 
 // TestMutations breaks one rule of the protocol at a time: the simulation has
 // to notice each.
 func TestMutations(t *testing.T) {
-	if *mutations == 0 {
-		t.Skip("asked for with -sim.mutations")
+	n := *mutations
+	if n == 0 {
+		n = sized(t, 300, 2000)
 	}
 	if !mutation.Built {
 		t.Fatal("built without the tag mutations")
@@ -35,7 +36,7 @@ func TestMutations(t *testing.T) {
 		var y tally
 		var first schedule
 		why := ""
-		y.each(t.Context(), *seed, *mutations, rule, func(s schedule, r result) bool {
+		y.each(t.Context(), *seed, n, rule, func(s schedule, r result) bool {
 			if r.Wrong != "" && why == "" {
 				first, why = s, r.Wrong
 			}

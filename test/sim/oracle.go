@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -44,9 +46,11 @@ func (w *world) check(ctx context.Context) (soon, never error) {
 		}
 	}
 	nonces := map[string]string{}
+	shown := fnv.New64a()
+	defer func() { w.outcome = shown.Sum64() }()
 	var missing []error
 	for _, name := range slices.Sorted(maps.Keys(sinks)) {
-		m, err := w.checkSink(name, sinks[name], nonces)
+		m, err := w.checkSink(name, sinks[name], nonces, shown)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +65,7 @@ func (w *world) check(ctx context.Context) (soon, never error) {
 	return errors.Join(append(missing, m)...), nil
 }
 
-func (w *world) checkSink(name string, got []seen, nonces map[string]string) (missing, wrong error) {
+func (w *world) checkSink(name string, got []seen, nonces map[string]string, shown io.Writer) (missing, wrong error) {
 	want := map[string][]string{} // by key
 	n := 0
 	for _, e := range w.input.written {
@@ -90,6 +94,9 @@ func (w *world) checkSink(name string, got []seen, nonces map[string]string) (mi
 				return nil, fmt.Errorf("%s: key %s shows %v, want the beginning of %v", name, key, vs, want[key])
 			}
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		fmt.Fprintln(shown, name, key, have[key])
 	}
 	if len(got) < n {
 		return fmt.Errorf("%s shows %d of %d records", name, len(got), n), nil

@@ -93,6 +93,9 @@ func (w *world) heal() {
 	defer w.mu.Unlock()
 	w.healing = true
 	w.srv.Up()
+	for _, f := range w.injected {
+		f.Remove()
+	}
 	for _, s := range w.slots {
 		if s.proc != nil {
 			s.proc.armed = nil
@@ -141,7 +144,7 @@ func (w *world) stopAll() (int32, error) {
 		}
 	}
 	w.mu.Unlock()
-	w.rest(3 * time.Second) // files by age
+	w.rest(sweepEvery + 3*time.Second) // files by age, and what late zombies staged
 	for _, p := range ps {
 		p.cancel()
 	}

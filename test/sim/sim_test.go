@@ -18,11 +18,12 @@ import (
 
 	"exactly/internal/failpoint"
 	"exactly/internal/mutation"
+	"exactly/internal/services"
 )
 
 var (
 	seed   = flag.Uint64("sim.seed", 1, "the first seed")
-	count  = flag.Int("sim.n", 100, "how many schedules")
+	count  = flag.Int("sim.n", 0, "how many schedules; 0: by EXACTLY_TEST_SIZE, 1,000 or 20,000")
 	replay = flag.String("sim.replay", "", "a file with one schedule to live, with its log, in place of seeds")
 	out    = flag.String("sim.out", "", "a file to write the outcome to, as Markdown")
 )
@@ -33,9 +34,13 @@ func TestSimulation(t *testing.T) {
 		replayed(t)
 		return
 	}
+	n := *count
+	if n == 0 {
+		n = sized(t, 1000, 20_000)
+	}
 	begin := time.Now()
 	var total tally
-	total.each(t.Context(), *seed, *count, "", func(s schedule, r result) bool {
+	total.each(t.Context(), *seed, n, "", func(s schedule, r result) bool {
 		if r.Wrong == "" {
 			return true
 		}
@@ -51,13 +56,25 @@ func TestSimulation(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if *count >= 500 {
+	if n >= 500 {
 		total.wantCovered(t)
 	}
 	for _, f := range total.failed {
 		small, r := shrink(t.Context(), f)
 		t.Errorf("seed %d shrunk to:\n%s\n%s", f.Seed, small, r.Wrong)
 	}
+}
+
+func sized(t *testing.T, small, full int) int {
+	t.Helper()
+	large, err := services.Full()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if large {
+		return full
+	}
+	return small
 }
 
 // TestReplay: a schedule is all that a run depends on.
@@ -74,6 +91,33 @@ func TestReplay(t *testing.T) {
 		}
 		if a.Trace != b.Trace || a.Requests != b.Requests || a.Virtual != b.Virtual {
 			t.Errorf("seed %d runs differently each time: %d and %d requests in %s and %s", s.Seed, a.Requests, b.Requests, a.Virtual, b.Virtual)
+		}
+	}
+}
+
+// TestSameOutcome: the same input gives the same output, whatever the epochs,
+// the tasks and the crashes.
+func TestSameOutcome(t *testing.T) {
+	for n := range sized(t, 6, 100) {
+		base := generate(uint64(5000 + n))
+		base.Steps = slices.DeleteFunc(base.Steps, func(i incident) bool { return i.Kind == bump }) // which brings tasks of its own
+		calm := base
+		calm.Steps, calm.Shape.Recreate = nil, false
+		few, many := base, base
+		few.Shape.Tasks, few.Shape.Interval, few.Shape.MaxRecords = 1, time.Second, 1000
+		many.Shape.Tasks, many.Shape.Interval, many.Shape.MaxRecords, many.Shape.Workers = base.Shape.Partitions, 20*time.Millisecond, 3, 3
+		var first result
+		for i, s := range []schedule{calm, base, few, many} {
+			r, err := live(t.Context(), s, "", false)
+			if err != nil || r.Wrong != "" {
+				t.Fatalf("seed %d, variant %d: %v %s", s.Seed, i, err, r.Wrong)
+			}
+			if i == 0 {
+				first = r
+			}
+			if r.Outcome != first.Outcome || r.Outcome == 0 {
+				t.Errorf("seed %d: variant %d shows something else than the calm one\n%s", s.Seed, i, s)
+			}
 		}
 	}
 }

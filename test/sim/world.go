@@ -60,6 +60,8 @@ type world struct {
 	happened map[string]int // incidents and fail points that came about
 	trace    hash.Hash64    // of every request
 	requests int
+	outcome  uint64    // of the last check: what every sink shows
+	injected []*kfake.FaultHandle
 	expired  time.Time // the last look at dead members
 }
 
@@ -153,7 +155,7 @@ func (w *world) config(h *host, points *failpoint.Set) engine.Config {
 			{Name: "db", Sink: sinktest.NewModelStaging(w.srv, sinktest.Options{Table: "db"})},
 		},
 		Dead:       engine.DeadLetters{Topic: letters},
-		StopWithin: 2 * time.Second, Refresh: 2 * time.Second, RenewEvery: w.s.Shape.Renew,
+		StopWithin: 2 * time.Second, Refresh: 2 * time.Second, RenewEvery: w.s.Shape.Renew, SweepEvery: sweepEvery,
 		Events: func(e engine.Event) {
 			w.log.Debug("event", "worker", h.name, "kind", e.Kind, "task", e.Task, "epoch", e.Epoch, "sink", e.Sink, "n", e.N, "err", e.Err)
 		},
@@ -276,6 +278,9 @@ func (w *world) supervise() {
 		w.rest(50 * time.Millisecond)
 	}
 }
+
+// sweepEvery is when orphans of late zombies are gone.
+const sweepEvery = 15 * time.Second
 
 // expiry is when a broker drops a member that was to send SyncGroup: after the
 // rebalance time-out.

@@ -60,7 +60,12 @@ func (r *runner) run(ctx context.Context, s suite) outcome {
 	limit, cancel := context.WithTimeout(ctx, budget+killAfter)
 	defer cancel()
 	if s.tests != nil {
-		o.goTest, o.err = r.test(limit, s, budget)
+		for _, c := range s.prepare {
+			o.err = errors.Join(o.err, r.command(limit, r.out, c[0], c[1:]...))
+		}
+		if o.err == nil {
+			o.goTest, o.err = r.test(limit, s, budget)
+		}
 	} else {
 		o.err = r.commands(limit, s)
 	}

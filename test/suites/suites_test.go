@@ -181,7 +181,8 @@ func TestEveryPackageIsInOneSuite(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if strings.HasPrefix(string(b), "//go:build services") || strings.HasPrefix(string(b), "//go:build binsize") || strings.HasPrefix(string(b), "//go:build model") {
+		if strings.HasPrefix(string(b), "//go:build services") || strings.HasPrefix(string(b), "//go:build binsize") || strings.HasPrefix(string(b), "//go:build model") ||
+			strings.HasPrefix(string(b), "//go:build synctests") {
 			tagged[filepath.ToSlash(dir)] = true
 		}
 		return nil

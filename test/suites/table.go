@@ -9,6 +9,7 @@ type suite struct {
 	needs    []string      // scripts of test/services whose install comes first, outside the budget
 	small    time.Duration // budget of an ordinary run
 	full     time.Duration // budget at full size
+	prepare  [][]string    // commands that come before tests
 	tests    []string      // arguments of go test; the last ones are packages
 	commands [][]string    // or these, all of which must succeed
 }
@@ -30,15 +31,21 @@ func table() []suite {
 			commands: [][]string{
 				{"sh", "-c", `test -z "$(go tool gofumpt -l . | tee /dev/stderr)"`}, // it lists, and exits with 0
 				{"go", "vet", "./..."},
-				{"go", "vet", "-tags", "services,binsize,model", "./..."},
+				{"go", "vet", "-tags", "services,binsize,model,synctests,mutations", "./..."},
 				{"go", "tool", "staticcheck", "./..."},
-				{"go", "tool", "staticcheck", "-tags", "services,binsize,model", "./..."},
+				{"go", "tool", "staticcheck", "-tags", "services,binsize,model,synctests,mutations", "./..."},
 			},
 		},
 		{
 			name: "unit", what: "every test that needs no service, with the race detector",
 			small: 25 * time.Minute, full: 40 * time.Minute,
 			tests: []string{"-race", "./..."},
+		},
+		{
+			name: "sim", what: "the whole engine in virtual time under seeded schedules of faults; every broken rule noticed",
+			small: 15 * time.Minute, full: 180 * time.Minute,
+			prepare: [][]string{{"go", "run", "./test/sim/overlay", "bin/sim"}},
+			tests:   []string{"-overlay", "bin/sim/overlay.json", "-tags", "synctests,mutations", "./test/sim"},
 		},
 		{
 			name: "model", what: "the Spin models, each switch of them, and the relation of internal/model beside them", needs: []string{"spin"},
