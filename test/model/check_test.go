@@ -34,7 +34,7 @@ func TestModelsHold(t *testing.T) {
 			spec{file: centre, defs: "-DM=1 -DNW=2 -DTIMEOUTS=0"},
 			spec{file: centre, defs: "-DM=2 -DNW=2 -DTIMEOUTS=0", bits: true, run: bitstate()},
 		},
-		{"ledger sink", spec{file: outbox, defs: "-DSINKS=1 -DNW=1"}, spec{file: outbox, defs: "-DSINKS=1 -DNW=1 -DN=3 -DP=2 -DTIMEOUTS=1"}},
+		{"ledger sink", spec{file: outbox, defs: "-DSINKS=1 -DNW=1"}, spec{file: outbox, defs: "-DSINKS=1 -DNW=1 -DN=3 -DP=2"}},
 		{"object sink", spec{file: outbox, defs: "-DSINKS=2 -DNW=1"}, spec{file: outbox, defs: "-DSINKS=2 -DNW=1 -DTIMEOUTS=1", bits: true, run: bitstate()}},
 		{"both sinks", spec{file: outbox, defs: "-DSINKS=3 -DNW=0"}, spec{file: outbox, defs: "-DSINKS=3 -DNW=1", bits: true, run: bitstate()}},
 		{"generations", spec{file: generations, defs: "-DOLD=1 -DBUMPS=2 -DNEW=1"}, spec{file: generations, defs: "-DOLD=1 -DBUMPS=1 -DNEW=2"}},
