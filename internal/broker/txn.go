@@ -186,12 +186,19 @@ type Membership struct {
 	Generation int32
 }
 
-// SendOffsets puts source offsets into the open transaction. current gives the
+// SendOffsets puts source offsets into the open transaction, behind everything
+// that was produced so far. current gives the
 // group membership and whether the task is still ours; it is asked again when
 // the group has moved on meanwhile.
 func (p *Producer) SendOffsets(ctx context.Context, offs []OffsetCommit, current func() (Membership, bool)) error {
 	if len(offs) == 0 {
 		return nil
+	}
+	// A coordinator takes one addition to a transaction at a time. A produce that
+	// adds its partition meanwhile is bounced, and the back-offs of broker and
+	// client make that tens of milliseconds, now and then hundreds.
+	if err := p.Flush(ctx); err != nil {
+		return err
 	}
 	if !p.v2 {
 		if err := p.addOffsets(ctx); err != nil {

@@ -27,7 +27,7 @@ func (a *attempt) carryOutEpoch(ctx context.Context, act epoch.Action) {
 		ep, p := a.open[act.Epoch], a.prod[epoch.Of(act.Epoch)]
 		a.within(ctx, act.Epoch, ep.deadline, func(ctx context.Context) (epoch.Event, error) {
 			select { // behind the journal record: see SendOffsets
-			case <-ep.journaled:
+			case <-ep.logged:
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
@@ -72,7 +72,7 @@ func (a *attempt) flush(ctx context.Context, n int64) {
 	ep.deadline = time.Now().Add(a.w.c.Epoch.Timeout)
 	tail := a.lastTail
 	tail.Pos, tail.Bytes = a.outPos, a.outBytes
-	ep.written, ep.journaled = make(chan struct{}), make(chan struct{})
+	ep.written, ep.logged = make(chan struct{}), make(chan struct{})
 	var written []<-chan stageResult
 	for _, st := range a.stagings {
 		written = append(written, st.barrier(n))
@@ -139,7 +139,7 @@ func (a *attempt) journal(ctx context.Context, act epoch.Journal) {
 		if err := p.Flush(ctx); err != nil {
 			return nil, err
 		}
-		close(ep.journaled)
+		close(ep.logged)
 		return epoch.Journaled{Epoch: act.Epoch}, a.hit(ctx, failpoint.JournalAfter, act.Epoch)
 	})
 }

@@ -43,9 +43,8 @@ type openEpoch struct {
 	entries  []outbox.Entry
 	acked    []*kgo.Record // of the entries, for their offsets
 	written  chan struct{} // closed: staging sinks took every record of it
-	// closed: R(n) is acknowledged
-	journaled chan struct{}
-	ending    atomic.Bool // EndTxn may have been sent
+	logged   chan struct{} // closed: R(n) is acknowledged
+	ending   atomic.Bool   // EndTxn may have been sent
 }
 
 func (e *openEpoch) full(c Epoch) bool {
