@@ -127,7 +127,7 @@ func (a *attempt) producer(ctx context.Context, i epoch.Producer) (err error) {
 		TransactionalID: a.w.names.TxnID(a.task, lane), Group: a.w.names.Group(),
 		Timeout: a.w.c.Epoch.TransactionTimeout(), V2: a.w.feat.TransactionVersion >= 2,
 		BatchBytes: a.w.limits.MaxBatch, Linger: a.w.c.Epoch.linger(),
-		OnError:    func(err error) { a.post(ctx, epoch.Failed{Err: err}) },
+		OnError: func(err error) { a.post(ctx, epoch.Failed{Err: err}) },
 	})
 	return err
 }
@@ -218,7 +218,7 @@ func (a *attempt) step(ctx context.Context, ev epoch.Event) {
 	}
 	acts := slices.Clone(a.m.Step(ev))
 	if a.w.c.Trace != nil {
-		a.w.c.Trace(Step{Task: a.task, Owner: a, Event: ev, Actions: acts})
+		a.w.c.Trace(Step{Incarnation: a.w.meta.Incarnation, Generation: a.w.meta.Generation, Task: a.task, Owner: a, Event: ev, Actions: acts})
 	}
 	for _, act := range acts {
 		a.carryOut(ctx, act)

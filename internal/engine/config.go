@@ -45,7 +45,9 @@ type Config struct {
 
 // Step is one step of an attempt's state machine, for those who check it.
 type Step struct {
-	Task    int32
+	Incarnation      string
+	Generation, Task int32
+
 	Owner   any // comparable, another one for each attempt
 	Event   epoch.Event
 	Actions []epoch.Action // what the machine asked for

@@ -3,6 +3,7 @@
 package rig
 
 import (
+	"os"
 	"strings"
 )
 
@@ -36,4 +37,16 @@ func (p *Pipeline) Refused(code int, words ...string) {
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndex(s, "\nexactly:")+1:]
+}
+
+// ResetKilled begins a new generation and wants the command to be killed by the
+// fail point that is armed.
+func (p *Pipeline) ResetKilled(arm string) {
+	p.T.Helper()
+	Check(p.T, os.Setenv("EXACTLY_FAILPOINTS", arm))
+	code, out, errs := p.Command("reset", p.File, "--unsafe-failpoints")
+	Check(p.T, os.Unsetenv("EXACTLY_FAILPOINTS"))
+	if code != -1 {
+		p.T.Errorf("reset with %s: exit code %d, not by SIGKILL\n%s%s", arm, code, out, errs)
+	}
 }

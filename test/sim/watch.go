@@ -10,6 +10,7 @@ import (
 	"exactly/internal/engine"
 	"exactly/internal/epoch"
 	"exactly/internal/journal"
+	"exactly/internal/model"
 	"exactly/sinktest"
 )
 
@@ -23,12 +24,19 @@ type watcher struct {
 	lanes    map[lane]*known
 	loseNth  int // the answer of the sinks' server to lose; 0: none
 	requests int
-	refusals int // of process starts
+	refusals int                         // of process starts
+	models   map[modelled]*model.Checker // the relation of internal/model follows every step
 }
 
 // lane is one task of one generation.
 type lane struct {
 	generation, task int32
+}
+
+// modelled is a lane of one incarnation.
+type modelled struct {
+	incarnation string
+	lane        lane
 }
 
 // known is what is certain of a lane.
@@ -40,13 +48,14 @@ type known struct {
 
 // owner is one attempt.
 type owner struct {
+	n       int // its number for the model
 	lane    lane
 	records map[int64]*journal.Record // built, by epoch
 	claim   *journal.Record
 }
 
 func newWatcher(w *world) *watcher {
-	return &watcher{w: w, owners: map[any]*owner{}, lanes: map[lane]*known{}}
+	return &watcher{w: w, owners: map[any]*owner{}, lanes: map[lane]*known{}, models: map[modelled]*model.Checker{}}
 }
 
 func (v *watcher) violated(format string, args ...any) {
@@ -98,8 +107,11 @@ func (v *watcher) step(s engine.Step) {
 	defer v.mu.Unlock()
 	o := v.owners[s.Owner]
 	if o == nil {
-		o = &owner{records: map[int64]*journal.Record{}}
+		o = &owner{n: len(v.owners) + 1, records: map[int64]*journal.Record{}}
 		v.owners[s.Owner] = o
+	}
+	if err := v.follow(o.n, s); err != nil {
+		v.violated("the model does not allow a step of task %d: %v", s.Task, err)
 	}
 	switch ev := s.Event.(type) {
 	case epoch.Read:
@@ -119,6 +131,28 @@ func (v *watcher) step(s engine.Step) {
 	for _, a := range s.Actions {
 		v.action(o, s.Task, a)
 	}
+}
+
+// follow holds a step against the relation.
+func (v *watcher) follow(owner int, s engine.Step) error {
+	l := modelled{s.Incarnation, lane{s.Generation, s.Task}}
+	c := v.models[l]
+	if c == nil {
+		c = model.NewChecker(model.Config{Incarnation: s.Incarnation, Generation: s.Generation, Task: s.Task, Staging: true})
+		v.models[l] = c
+	}
+	if c.Err() != nil {
+		return nil // said already
+	}
+	if err := c.Event(owner, s.Event); err != nil {
+		return err
+	}
+	for _, a := range s.Actions {
+		if err := c.Action(owner, a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // decided notes a record that is known to be decided.

@@ -60,7 +60,7 @@ type world struct {
 	happened map[string]int // incidents and fail points that came about
 	trace    hash.Hash64    // of every request
 	requests int
-	outcome  uint64    // of the last check: what every sink shows
+	outcome  uint64 // of the last check: what every sink shows
 	injected []*kfake.FaultHandle
 	expired  time.Time // the last look at dead members
 }
