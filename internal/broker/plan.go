@@ -68,6 +68,7 @@ type PlanInput struct {
 	Tasks      int32    // partitions of journal, outbox and state; at least 1
 	Sources    []string // topics
 	Outputs    []string // topics of Kafka sinks that are known beforehand
+	Created    []string // those of Outputs that are created where they are missing
 	DeadLetter string   // topic; "": <pipeline>.dlq
 	State      bool     // the pipeline keeps keyed state
 	Start      string   // as in the pipeline file, for the rights on group:NAME
@@ -96,7 +97,11 @@ func NewPlan(in PlanInput) (Plan, error) {
 		p.Topics = append(p.Topics, TopicSpec{Name: t, Kind: KindSource})
 	}
 	for _, t := range in.Outputs {
-		p.Topics = append(p.Topics, TopicSpec{Name: t, Kind: KindOutput})
+		kind := KindOutput
+		if slices.Contains(in.Created, t) {
+			kind = KindCreatedOutput
+		}
+		p.Topics = append(p.Topics, TopicSpec{Name: t, Kind: kind})
 	}
 	p.Topics = append(p.Topics, in.deadLetter(), in.meta(), in.journal(), in.outbox())
 	if in.State {

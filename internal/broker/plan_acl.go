@@ -38,7 +38,11 @@ func (in PlanInput) acls() []ACL {
 		topic(t, "literal", "source: fetch, list and commit offsets, learn the record size", "Read", "Describe", "DescribeConfigs")
 	}
 	for _, t := range in.Outputs {
-		topic(t, "literal", "output", "Write", "Describe", "DescribeConfigs")
+		ops := []string{"Write", "Describe", "DescribeConfigs"}
+		if slices.Contains(in.Created, t) {
+			ops = append(ops, "Create")
+		}
+		topic(t, "literal", "output", ops...)
 	}
 	dead := []string{"Write", "Describe", "DescribeConfigs"}
 	own := []string{"Read", "Write", "Describe", "DescribeConfigs", "Delete"}

@@ -142,3 +142,25 @@ func TestPlanRefuses(t *testing.T) {
 		t.Error("generation 0 is taken")
 	}
 }
+
+// TestPlanCreatesOutputs: an output that is created where it is missing needs
+// the right, and is not said to have to exist.
+func TestPlanCreatesOutputs(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan(PlanInput{
+		Names: Names{"exactly", "payments", 1}, Tasks: 1, Sources: []string{"in"}, Outputs: []string{"made", "there"}, Created: []string{"made"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range p.ACLs {
+		if want := a.Name == "made"; (a.Name == "made" || a.Name == "there") && slices.Contains(a.Operations, "Create") != want {
+			t.Errorf("rights on %s: %v", a.Name, a.Operations)
+		}
+	}
+	for _, line := range strings.Split(p.Text(), "\n") {
+		if strings.HasPrefix(line, "  made ") && strings.Contains(line, "must exist") {
+			t.Errorf("plan says %q", line)
+		}
+	}
+}

@@ -42,6 +42,8 @@ func (s TopicSpec) partitions() string {
 	switch {
 	case !s.Ours():
 		return "must exist"
+	case s.Partitions == 0:
+		return "as many partitions as the source"
 	case s.Partitions == 1:
 		return "1 partition"
 	}
@@ -66,7 +68,7 @@ func (s TopicSpec) replicas() string {
 func (p Plan) Commands(bootstrap, principal string) []string {
 	var out []string
 	for _, t := range p.Topics {
-		if t.Ours() {
+		if t.Ours() && t.Partitions > 0 {
 			out = append(out, t.createCommand(bootstrap))
 		}
 	}

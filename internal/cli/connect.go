@@ -18,6 +18,7 @@ const mostTasks = 4
 type cluster struct {
 	tasks    int32
 	maxBytes int64    // largest max.message.bytes of the sources; 0: unknown
+	created  []string // output topics that are created where they are missing
 	checked  []string // what was found right
 	notes    []string // what was assumed
 }

@@ -82,6 +82,7 @@ func (a *app) validate(ctx context.Context, path string, flags validateFlags) (e
 			return err
 		}
 	}
+	found.created = createdTopics(sinks)
 	if err := v.fill(f, found, flags); err != nil {
 		return err
 	}
@@ -116,10 +117,22 @@ func (a *app) load(path string) (*config.File, []sink.Sink, error) {
 	return f, sinks, err
 }
 
+// createdTopics are those that Kafka sinks create where they are missing.
+func createdTopics(sinks []sink.Sink) (out []string) {
+	for _, s := range sinks {
+		t, isKafka := s.(sink.Transactional)
+		c, may := s.(interface{ CreateTopics() bool })
+		if isKafka && may && c.CreateTopics() {
+			out = append(out, t.Topics()...)
+		}
+	}
+	return out
+}
+
 func planInput(f *config.File, found cluster) broker.PlanInput {
 	return broker.PlanInput{
 		Names: f.Broker().Names(1), Tasks: found.tasks,
-		Sources: f.Source.Topics, Outputs: f.Outputs(), DeadLetter: f.DeadLetters.Topic, Start: f.Source.Start,
+		Sources: f.Source.Topics, Outputs: f.Outputs(), Created: found.created, DeadLetter: f.DeadLetters.Topic, Start: f.Source.Start,
 		Replication: f.Kafka.Replication, CreateTopics: f.Kafka.CreateTopics, MaxSourceBytes: found.maxBytes,
 	}
 }
