@@ -143,11 +143,16 @@ func (p *Proxy) accept(ctx context.Context, l net.Listener, broker string) {
 	}
 }
 
-// connect carries one connection. A broker that is down is one that closes it.
+// connect carries one connection. That of a broker which is down is reset, the
+// nearest to a refusal that can be had once it was accepted: a plain end would
+// tell a client that the broker wants something else than it speaks.
 func (p *Proxy) connect(ctx context.Context, client net.Conn, broker string) {
 	var d net.Dialer
 	up, err := d.DialContext(ctx, "tcp", broker)
 	if err != nil {
+		if tcp, ok := client.(*net.TCPConn); ok {
+			p.fail(closed(tcp.SetLinger(0)))
+		}
 		p.fail(closed(client.Close()))
 		return
 	}
