@@ -5,6 +5,7 @@ import (
 
 	"exactly/internal/epoch"
 	"exactly/internal/journal"
+	"exactly/sink"
 )
 
 // runEvent: what an owner may be told while it runs.
@@ -139,6 +140,26 @@ func (r *relation) sinkEvent(o *owner, e epoch.Event) error {
 	return nil
 }
 
+// decidedThrough reports whether the outbox holds decided records up to pos. A
+// sink reads them there, and may be ahead of the owner: of one whose answer is
+// still on its way, and of one that was fenced.
+func (r *relation) decidedThrough(pos sink.Pos) bool {
+	last := r.last()
+	if last == nil {
+		return false
+	}
+	if !last.Tail.Pos.Before(pos) {
+		return true
+	}
+	for _, o := range r.owners {
+		l := o.lane(last.Epoch + 1)
+		if !r.cfg.Broker && l.ending && !l.committed && l.epoch == last.Epoch+1 && o.attempt() == last.Attempt && !l.tail.Pos.Before(pos) {
+			return r.commitEpoch(o, l) == nil // seen, so it was committed
+		}
+	}
+	return false
+}
+
 // moveCursor: forward, and over decided records only (I1). A cursor that stays
 // brings its verdicts, if it has any.
 func (r *relation) moveCursor(o *owner, name string, c journal.Cursor, vs []epoch.Verdict) error {
@@ -148,7 +169,7 @@ func (r *relation) moveCursor(o *owner, name string, c journal.Cursor, vs []epoc
 		return refuse("sink %s has no cursor", name)
 	case c.Pos.Before(old.Pos):
 		return refuse("cursor of sink %s moves back from %s to %s", name, old.Pos, c.Pos)
-	case o.tail.Pos.Before(c.Pos):
+	case o.tail.Pos.Before(c.Pos) && !r.decidedThrough(c.Pos):
 		return refuse("sink %s has applied through %s, decided was through %s", name, c.Pos, o.tail.Pos)
 	}
 	for _, v := range vs {
