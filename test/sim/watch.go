@@ -23,7 +23,6 @@ type watcher struct {
 	owners   map[any]*owner
 	lanes    map[lane]*known
 	loseNth  int // the answer of the sinks' server to lose; 0: none
-	requests int
 	refusals int                         // of process starts
 	models   map[modelled]*model.Checker // the relation of internal/model follows every step
 }
