@@ -26,20 +26,20 @@ func brokerErrors() []*kerr.Error {
 }
 
 // run carries out the schedule's incidents at their times.
-func (w *world) incidents() {
+func (w *world) incidents(ctx context.Context) {
 	begin := time.Now()
 	for n, i := range w.s.Steps {
 		w.rest(i.At - time.Since(begin))
-		if w.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
 		w.log.Info("incident", "n", n, "what", i.String())
 		w.note(string(i.Kind))
-		w.happen(n, i)
+		w.happen(ctx, n, i)
 	}
 }
 
-func (w *world) happen(n int, i incident) {
+func (w *world) happen(ctx context.Context, n int, i incident) {
 	switch i.Kind {
 	case kill:
 		w.each(i.Worker, func(s *slot, p *process) { w.kill(s, p, i.For) })
@@ -78,15 +78,15 @@ func (w *world) happen(n int, i incident) {
 		w.watch.loseNth = i.Nth
 		w.watch.mu.Unlock()
 	case grow:
-		w.grow()
+		w.grow(ctx)
 	case abortTxn:
-		if err := w.input.aborted(w.ctx, n); err != nil {
+		if err := w.input.aborted(ctx, n); err != nil {
 			w.log.Info("aborted transaction", "err", err)
 		}
 	case jump:
 		w.jump(i.For)
 	case bump:
-		w.bump(i)
+		w.bump(ctx, i)
 	case duel:
 		w.duel(i)
 	}
@@ -168,12 +168,12 @@ func (w *world) jump(d time.Duration) {
 	w.rest(d)
 }
 
-func (w *world) grow() {
+func (w *world) grow(ctx context.Context) {
 	if w.s.Shape.Tasks > 4 {
 		return
 	}
 	err := w.admin(func(c *kadm.Client) error {
-		_, err := c.CreatePartitions(w.ctx, 1, source)
+		_, err := c.CreatePartitions(ctx, 1, source)
 		return err
 	})
 	if err != nil {
@@ -183,7 +183,7 @@ func (w *world) grow() {
 
 // bump stops every worker and begins a new generation, by a command that may
 // die on the way and is called again, as its documentation says.
-func (w *world) bump(i incident) {
+func (w *world) bump(ctx context.Context, i incident) {
 	w.mu.Lock()
 	w.paused = true
 	slots := slices.Clone(w.slots)
@@ -204,8 +204,8 @@ func (w *world) bump(i incident) {
 	for _, p := range ps {
 		<-p.done
 	}
-	for try := 0; w.ctx.Err() == nil; try++ {
-		err := w.reset(i, try)
+	for try := 0; ctx.Err() == nil; try++ {
+		err := w.reset(ctx, i, try)
 		w.log.Info("reset", "try", try, "err", err)
 		if err == nil {
 			break
@@ -226,9 +226,9 @@ func (w *world) bump(i incident) {
 	}
 }
 
-func (w *world) reset(i incident, try int) error {
+func (w *world) reset(ctx context.Context, i incident, try int) error {
 	h := newHost(w, fmt.Sprintf("reset.%d", try))
-	ctx, cancel := context.WithCancel(w.ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	points := failpoint.New(func(ctx context.Context, at failpoint.Point, _ int32, _ int64) error {
 		w.note("point " + string(at))

@@ -20,7 +20,7 @@ const patience = 10 * time.Minute
 // error is the violation that was found.
 func run(s schedule, log *slog.Logger) (w *world, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err = newWorld(ctx, s, log)
+	w, err = newWorld(s, log)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -28,9 +28,9 @@ func run(s schedule, log *slog.Logger) (w *world, err error) {
 	supervised := make(chan struct{})
 	go func() {
 		defer close(supervised)
-		w.supervise()
+		w.supervise(ctx)
 	}()
-	err = w.live()
+	err = w.live(ctx)
 	w.mu.Lock()
 	w.paused = true
 	for _, s := range w.slots {
@@ -43,6 +43,7 @@ func run(s schedule, log *slog.Logger) (w *world, err error) {
 		h.set(dead)
 	}
 	w.mu.Unlock()
+	close(w.over)
 	cancel()
 	<-supervised
 	w.wg.Wait()
@@ -50,37 +51,37 @@ func run(s schedule, log *slog.Logger) (w *world, err error) {
 	return w, err
 }
 
-func (w *world) live() error {
+func (w *world) live(ctx context.Context) error {
 	fed := make(chan error, 1)
-	go func() { fed <- w.input.run(w.ctx) }()
-	w.incidents()
+	go func() { fed <- w.input.run(ctx) }()
+	w.incidents(ctx)
 	if err := <-fed; err != nil {
 		return err
 	}
 	w.rest(5 * time.Second)
 	w.heal()
-	if err := w.input.more(w.ctx, 7); err != nil {
+	if err := w.input.more(ctx, 7); err != nil {
 		return err
 	}
-	if err := w.settle(); err != nil {
+	if err := w.settle(ctx); err != nil {
 		return err
 	}
-	generations, err := w.stopAll()
+	generations, err := w.stopAll(ctx)
 	if err != nil {
 		return err
 	}
-	if _, never := w.check(w.ctx); never != nil {
+	if _, never := w.check(ctx); never != nil {
 		return never
 	}
 	if n := w.srv.Staged(); n > 0 {
 		return fmt.Errorf("%d pieces of work are staged at the end", n)
 	}
-	if err := w.checkJournals(w.ctx, generations); err != nil {
+	if err := w.checkJournals(ctx, generations); err != nil {
 		return err
 	}
 	if w.s.Shape.Recreate {
 		w.note("recreated")
-		if err := w.recreate(w.ctx); err != nil {
+		if err := w.recreate(ctx); err != nil {
 			return err
 		}
 	}
@@ -114,10 +115,10 @@ func (h *host) heal() {
 }
 
 // settle waits until the promise is kept.
-func (w *world) settle() error {
+func (w *world) settle(ctx context.Context) error {
 	until := time.Now().Add(patience)
 	for {
-		soon, never := w.check(w.ctx)
+		soon, never := w.check(ctx)
 		switch {
 		case never != nil:
 			return never
@@ -134,7 +135,7 @@ func (w *world) settle() error {
 
 // stopAll stops every worker gracefully, so that everything is confirmed, and
 // gives the number of generations.
-func (w *world) stopAll() (int32, error) {
+func (w *world) stopAll(ctx context.Context) (int32, error) {
 	w.mu.Lock()
 	w.paused = true
 	var ps []*process
@@ -157,7 +158,7 @@ func (w *world) stopAll() (int32, error) {
 	}
 	g := int32(0)
 	err := w.admin(func(c *kadm.Client) error {
-		topics, err := c.ListTopics(w.ctx)
+		topics, err := c.ListTopics(ctx)
 		for n := int32(1); topics.Has(fmt.Sprintf("exactly.%s.g%d.journal", pipeline, n)); n++ {
 			g = n
 		}

@@ -22,7 +22,7 @@ type watcher struct {
 	broken   []string // what was violated, in order
 	owners   map[any]*owner
 	lanes    map[lane]*known
-	loseNth  int // the answer of the sinks' server to lose; 0: none
+	loseNth  int                         // the answer of the sinks' server to lose; 0: none
 	refusals int                         // of process starts
 	models   map[modelled]*model.Checker // the relation of internal/model follows every step
 }

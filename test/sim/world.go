@@ -47,7 +47,7 @@ type world struct {
 	watch   *watcher
 	nonce   atomic.Int64 // makes the transform's results differ from try to try
 
-	ctx     context.Context
+	over    chan struct{}  // closed: the run ends
 	wg      sync.WaitGroup // of processes that end
 	mu      sync.Mutex
 	tasks   int32 // of the present generation
@@ -87,9 +87,9 @@ type pointArm struct {
 	left int
 }
 
-func newWorld(ctx context.Context, s schedule, log *slog.Logger) (*world, error) {
+func newWorld(s schedule, log *slog.Logger) (*world, error) {
 	w := &world{
-		s: s, log: log, stack: new(kfake.VirtualNetwork), ctx: ctx, tasks: s.Shape.Tasks,
+		s: s, log: log, stack: new(kfake.VirtualNetwork), over: make(chan struct{}), tasks: s.Shape.Tasks,
 		srv: sinktest.NewServer(defects()...), hosts: map[*failpoint.Set]*host{}, happened: map[string]int{},
 		trace: fnv.New64a(),
 	}
@@ -164,7 +164,7 @@ func (w *world) config(h *host, points *failpoint.Set) engine.Config {
 }
 
 // start begins a life.
-func (w *world) start(s *slot) {
+func (w *world) start(ctx context.Context, s *slot) {
 	w.lives++
 	p := &process{host: newHost(w, fmt.Sprintf("%d.%d", s.n, w.lives)), done: make(chan struct{})}
 	points := failpoint.New(func(ctx context.Context, at failpoint.Point, task int32, n int64) error {
@@ -172,8 +172,7 @@ func (w *world) start(s *slot) {
 	})
 	w.hosts[points] = p.host
 	c := w.config(p.host, points)
-	var ctx context.Context
-	ctx, p.cancel = context.WithCancel(w.ctx)
+	ctx, p.cancel = context.WithCancel(ctx)
 	s.proc = p
 	w.wg.Go(func() {
 		defer close(p.done)
@@ -250,13 +249,13 @@ func (w *world) rest(d time.Duration) {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-w.ctx.Done():
+	case <-w.over:
 	}
 }
 
 // supervise keeps a process in each slot, as an init system would.
-func (w *world) supervise() {
-	for w.ctx.Err() == nil {
+func (w *world) supervise(ctx context.Context) {
+	for ctx.Err() == nil {
 		w.mu.Lock()
 		for _, s := range w.slots {
 			if s.proc != nil {
@@ -270,11 +269,11 @@ func (w *world) supervise() {
 				}
 			}
 			if s.proc == nil && !s.gone && !w.paused && !time.Now().Before(s.after) {
-				w.start(s)
+				w.start(ctx, s)
 			}
 		}
 		w.mu.Unlock()
-		w.expire()
+		w.expire(ctx)
 		w.rest(50 * time.Millisecond)
 	}
 }
@@ -288,7 +287,7 @@ const expiry = 12 * time.Second
 
 // expire drops members that died in the middle of a join, as Kafka does. The
 // embedded broker keeps those that never sent their SyncGroup for ever.
-func (w *world) expire() {
+func (w *world) expire(ctx context.Context) {
 	w.mu.Lock()
 	if time.Since(w.expired) < 2*time.Second {
 		w.mu.Unlock()
@@ -306,12 +305,12 @@ func (w *world) expire() {
 	}
 	for _, m := range g.Members {
 		if gone[m.ClientID] {
-			w.evict(g.Group, m.MemberID)
+			w.evict(ctx, g.Group, m.MemberID)
 		}
 	}
 }
 
-func (w *world) evict(group, member string) {
+func (w *world) evict(ctx context.Context, group, member string) {
 	cl, err := w.client()
 	if err != nil {
 		return
@@ -322,7 +321,7 @@ func (w *world) evict(group, member string) {
 	rm := kmsg.NewLeaveGroupRequestMember()
 	rm.MemberID = member
 	req.Members = append(req.Members, rm)
-	_, err = req.RequestWith(w.ctx, cl)
+	_, err = req.RequestWith(ctx, cl)
 	w.log.Info("a member that died while it joined is dropped", "member", member, "err", err)
 }
 
