@@ -147,7 +147,7 @@ func TestKillsInReset(t *testing.T) {
 	w := p.Run(0)
 	total := l.Stop()
 	p.Partner.Calm()
-	l.Complete(w)
+	l.WaitOutput(total) // watchers know the first generation only
 	p.Stop(w)
 	p.WantRight(total)
 	t.Logf("%d resets killed and called again", n)

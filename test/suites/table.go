@@ -80,7 +80,7 @@ func table() []suite {
 		{
 			name: "failures", what: "the Kafka entries of docs/failure-modes.md on real brokers, behind a proxy that holds, drops, cuts, repeats and rewrites; re-read by librdkafka",
 			needs: []string{"kafka", "librdkafka"},
-			small: 15 * time.Minute, full: 90 * time.Minute,
+			small: 20 * time.Minute, full: 120 * time.Minute,
 			tests: []string{"-tags", "services", "./test/failures"},
 		},
 	}
