@@ -195,7 +195,10 @@ type OutboxTask interface {
 type OutboxStager interface {
 	OutboxTask
 	// Stage makes what is ripe (by size, by age at now, by everything taken in
-	// if force) durable and invisible. nil, when nothing is ripe.
+	// if force) durable and invisible. nil, when nothing is ripe. Forced, it
+	// covers everything: nil then means that nothing was taken in but refusals.
+	// After a transient error it is called again, and hands over also what the
+	// failed call did not, under the same names.
 	Stage(ctx context.Context, now time.Time, force bool) ([]Committable, error)
 	Committer
 }

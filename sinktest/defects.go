@@ -33,5 +33,6 @@ const (
 	SweepLater         Defect = "sweep of other attempts"   // the sweep takes this and later attempts too
 	SweepIgnoresKeep   Defect = "pending work forgotten"    // the sweep takes what the journal lists
 	SweepNothing       Defect = "sweep does nothing"        // orphans stay
+	StageForgets       Defect = "failed stage forgotten"    // what a failed Stage did not hand over is not staged again
 	SessionLost        Defect = "prepare of a lost session" // a crash of the service loses writes silently
 )

@@ -52,10 +52,16 @@ func (m *ModelStager) OpenOutbox(ctx context.Context, o sink.Owner, confirmed si
 
 type modelStagerTask struct {
 	modelCommitter
-	staged, taken sink.Pos // staged through, taken in through
+	staged, taken sink.Pos // through which works reach; taken in through
 	since         time.Time
 	records       []record.Record // between the two
+	works         []unhanded      // not handed over yet
 	verdicts      []sink.Verdict  // of records that were taken in
+}
+
+type unhanded struct {
+	id      workID
+	records []record.Record
 }
 
 // Apply implements sink.OutboxTask: it takes records in.
@@ -93,33 +99,54 @@ func (t *modelStagerTask) Apply(ctx context.Context, b sink.Batch) (sink.Result,
 	return sink.Result{Through: b.Through, Verdicts: between(t.verdicts, b.Prev, b.Through)}, nil
 }
 
-// Stage implements sink.OutboxStager.
+// Stage implements sink.OutboxStager. What an error kept from being handed over
+// is staged again by the next call, under the same name.
 func (t *modelStagerTask) Stage(ctx context.Context, now time.Time, force bool) ([]sink.Committable, error) {
+	t.collect(now, force)
+	var cs []sink.Committable
+	for _, w := range t.works {
+		if err := t.o.Failpoints.Hit(ctx, failpoint.SinkStageBefore, t.o.Task, w.id.Through.Epoch); err != nil {
+			return nil, sink.Transient(err)
+		}
+		err := t.srv.do(ctx, "stage", t.o, func() error {
+			t.stage(w.id, w.records)
+			return nil
+		})
+		if err == nil {
+			err = sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkStageAfter, t.o.Task, w.id.Through.Epoch))
+		}
+		if err != nil {
+			if t.srv.defects[StageForgets] {
+				t.works = nil
+			}
+			return nil, err
+		}
+		c, err := t.committable(w.id)
+		if err != nil {
+			return nil, err
+		}
+		cs = append(cs, c...)
+	}
+	t.works = nil
+	return cs, nil
+}
+
+// collect makes a work of what was taken in, if that is ripe.
+func (t *modelStagerTask) collect(now time.Time, force bool) {
 	if len(t.records) == 0 {
 		t.staged = t.taken // nothing but holes and refusals: the next work starts behind them
-		return nil, nil
+		return
 	}
 	if t.since.IsZero() {
 		t.since = now
 	}
 	if !force && !t.ripe(now) {
-		return nil, nil
+		return
 	}
 	id := ownerID(t.o)
 	id.From, id.Through = t.staged, t.taken
-	rs := t.records
-	err := t.srv.do(ctx, "stage", t.o, func() error {
-		t.stage(id, rs)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
+	t.works = append(t.works, unhanded{id, t.records})
 	t.staged, t.records, t.since = t.taken, nil, time.Time{}
-	if err := t.o.Failpoints.Hit(ctx, failpoint.SinkStageAfter, t.o.Task, id.Through.Epoch); err != nil {
-		return nil, sink.Transient(err)
-	}
-	return t.committable(id)
 }
 
 func (t *modelStagerTask) ripe(now time.Time) bool {

@@ -95,6 +95,7 @@ func TestSuiteCanFail(t *testing.T) {
 		{sinktest.RaceyCommit, "RaceOfCommits", "staging stager"},
 		{sinktest.AbortNeedsWork, "AbortTwice", "staging stager"},
 		{sinktest.AbortForgets, "CommitOfLostWork", "staging stager"},
+		{sinktest.StageForgets, "StageFails", "stager"},
 		{sinktest.SweepByPrefix, "Sweep", "staging stager"},
 		{sinktest.SweepLater, "Sweep", "staging stager"},
 		{sinktest.SweepIgnoresKeep, "Sweep", "staging stager"},

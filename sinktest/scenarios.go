@@ -57,6 +57,7 @@ func scenarios() []scenario {
 		{"LateZombieStages", staged, lateZombie},
 		{"RaceOfCommits", staged, raceOfCommits},
 		{"NothingToStage", staged, nothingToStage},
+		{"StageFails", stages, stageFails},
 	}
 }
 
@@ -66,6 +67,8 @@ func applied(_ Subject, _ Target, k kind, _ sink.Features) bool { return k == ki
 func staged(_ Subject, _ Target, k kind, _ sink.Features) bool {
 	return k == kindStager || k == kindStaging
 }
+
+func stages(_ Subject, _ Target, k kind, _ sink.Features) bool { return k == kindStager }
 
 func fromOutbox(_ Subject, _ Target, k kind, _ sink.Features) bool {
 	return k == kindOutbox || k == kindStager

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"exactly/internal/failpoint"
 	"exactly/sink"
 )
 
@@ -237,4 +238,42 @@ func nothingToStage(w *world) {
 			w.t.Errorf("%s of nothing: %v", name, err)
 		}
 	}
+}
+
+// stageFails: a Stage that fails is called again by the same process, as the
+// engine does for as long as a store is away. Nothing may be lost over it.
+func stageFails(w *world) {
+	for _, at := range []failpoint.Point{failpoint.SinkStageBefore, failpoint.SinkStageAfter} {
+		w.again(string(at), func(w *world) { stageFailsAt(w, at) })
+	}
+}
+
+func stageFailsAt(w *world, at failpoint.Point) {
+	l := w.lane(baseOwner())
+	fails := 2
+	p, err := l.start(func(_ context.Context, p failpoint.Point, _ int32, _ int64) error {
+		if p == at && fails > 0 {
+			fails--
+			return errLost
+		}
+		return nil
+	})
+	w.must(err, "start")
+	for round := range 3 {
+		l.feed(numbered(fmt.Sprintf("f%d", round), 0, 3))
+		wk, err := p.stage()
+		for try := 0; err != nil && try < 5; try++ {
+			if c := sink.Classify(err); c != sink.ClassTransient {
+				w.t.Fatalf("a Stage that fails is classed %v: %v", c, err)
+			}
+			wk, err = p.stageTaken()
+		}
+		w.must(err, "stage again")
+		w.must(p.decide(wk), "decide")
+		w.must(p.commit(), "commit")
+	}
+	if fails > 0 {
+		w.t.Errorf("the sink hits no fail point %s", at)
+	}
+	w.finish()
 }
