@@ -128,7 +128,7 @@ func turned(cs []contestant, by int) []contestant {
 func (r *run) job(ctx context.Context, c contestant, from string) (job, error) {
 	r.jobs++
 	id := fmt.Sprintf("%s-%d", r.cluster.prefix, r.jobs)
-	j := job{contestant: c, id: id, from: from, to: id + ".out", dir: filepath.Join(r.o.Dir, id)}
+	j := job{contestant: c, tasks: r.o.Tasks, id: id, from: from, to: id + ".out", dir: filepath.Join(r.o.Dir, id)}
 	return j, r.cluster.create(ctx, j.to, r.o.Partitions)
 }
 

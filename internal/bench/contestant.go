@@ -81,6 +81,7 @@ func (o Options) restartContestants(round int) []contestant {
 // job is what one process of a contestant works on.
 type job struct {
 	contestant
+	tasks    int    // 0: the default
 	id       string // unique: the pipeline's or the group's name
 	from, to string // topics
 	dir      string // stays from one process to the next
@@ -100,7 +101,7 @@ const pipelineFile = `pipeline: {{id}}
 guarantee: {{guarantee}}
 kafka: { brokers: [{{brokers}}] }
 source: { topics: [{{from}}] }
-epoch: { interval: {{interval}} }
+{{tasks}}epoch: { interval: {{interval}} }
 steps:
   - where: amount_cents > 0
   - set:
@@ -130,9 +131,13 @@ func (j job) arguments(brokers []string) ([]string, error) {
 	for i, b := range brokers {
 		quoted[i] = strconv.Quote(b)
 	}
+	tasks := ""
+	if j.tasks > 0 {
+		tasks = fmt.Sprintf("tasks: %d\n", j.tasks)
+	}
 	text := strings.NewReplacer(
 		"{{id}}", j.id, "{{guarantee}}", string(j.guarantee), "{{brokers}}", strings.Join(quoted, ", "),
-		"{{from}}", j.from, "{{to}}", j.to, "{{interval}}", j.interval.String(), "{{dir}}", strconv.Quote(j.dir),
+		"{{from}}", j.from, "{{to}}", j.to, "{{interval}}", j.interval.String(), "{{dir}}", strconv.Quote(j.dir), "{{tasks}}", tasks,
 	).Replace(pipelineFile)
 	path := filepath.Join(j.dir, "pipeline.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

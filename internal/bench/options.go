@@ -26,6 +26,7 @@ type Options struct {
 	Parts      []string
 	Records    int64           // payments in the backlog
 	Partitions int32           // of every topic
+	Tasks      int             // of the engine; 0: its default
 	Rounds     int             // of everything, interleaved
 	Intervals  []time.Duration // of the engine at exactly_once
 	Rates      []float64       // payments per second, for latency

@@ -46,6 +46,7 @@ func newBench(a *app) *cobra.Command {
 	flags.StringSliceVar(&f.Parts, "parts", f.Parts, "what to measure")
 	flags.Int64Var(&f.Records, "records", f.Records, "payments in the backlog")
 	flags.Int32Var(&f.Partitions, "partitions", f.Partitions, "of every topic")
+	flags.IntVar(&f.Tasks, "tasks", f.Tasks, "of the engine (default: its own default)")
 	flags.IntVar(&f.Rounds, "rounds", f.Rounds, "how often everything is measured")
 	flags.DurationSliceVar(&f.Intervals, "intervals", f.Intervals, "epoch intervals at exactly_once")
 	flags.Float64SliceVar(&f.Rates, "rates", f.Rates, "payments per second, for latency")
