@@ -44,7 +44,12 @@ func (w *world) happen(ctx context.Context, n int, i incident) {
 	case kill:
 		w.each(i.Worker, func(s *slot, p *process) { w.kill(s, p, i.For) })
 	case freeze:
-		w.each(i.Worker, func(_ *slot, p *process) { w.freeze(p, i.For) })
+		w.each(i.Worker, func(_ *slot, p *process) {
+			if i.Deaf {
+				p.host.deafen()
+			}
+			w.freeze(p, i.For)
+		})
 	case stopIt:
 		w.each(i.Worker, func(s *slot, p *process) { w.stop(s, p, i.For) })
 	case join:
@@ -101,11 +106,9 @@ func (w *world) duel(i incident) {
 		switch {
 		case s.proc == nil:
 		case n == i.Worker:
-			s.proc.armed = append(s.proc.armed, &pointArm{left: 1, incident: incident{Point: i.Point, Do: "freeze", For: i.For}})
+			s.proc.armed = append(s.proc.armed, &pointArm{left: 1, incident: incident{Point: i.Point, Do: "freeze", For: i.For, Deaf: i.Deaf}})
 		default:
-			for range i.Nth {
-				s.proc.host.arm(rule{key: int16(kmsg.InitProducerID), nth: 1, fault: delayIt, delay: i.For - 5500*time.Millisecond})
-			}
+			s.proc.host.arm(rule{key: int16(kmsg.InitProducerID), nth: i.Nth, fault: delayIt, delay: i.For - 5500*time.Millisecond})
 		}
 	}
 }

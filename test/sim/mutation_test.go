@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	mutations = flag.Int("sim.mutations", 0, "how many schedules a broken rule may survive; 0: by EXACTLY_TEST_SIZE, 300 or 2,000")
+	mutations = flag.Int("sim.mutations", 0, "how many schedules a broken rule may survive; 0: by EXACTLY_TEST_SIZE, 800 or 3,000")
 	one       = flag.String("sim.rule", "", "this rule only")
 )
 
@@ -22,7 +22,7 @@ var (
 func TestMutations(t *testing.T) {
 	n := *mutations
 	if n == 0 {
-		n = sized(t, 300, 2000)
+		n = sized(t, 800, 3000)
 	}
 	if !mutation.Built {
 		t.Fatal("built without the tag mutations")

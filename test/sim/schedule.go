@@ -80,6 +80,7 @@ type incident struct {
 	Key    int16           `json:"key,omitempty"`
 	Nth    int             `json:"nth,omitempty"`
 	Fault  fault           `json:"fault,omitempty"`
+	Deaf   bool            `json:"deaf,omitempty"` // of a sleeper: that it has lost its tasks reaches it late
 }
 
 func (i incident) String() string {
@@ -100,7 +101,7 @@ func generate(seed uint64) schedule {
 		Brokers: pick(rng, 1, 1, 3), Partitions: pick[int32](rng, 1, 2, 3, 4), Workers: pick(rng, 1, 2, 2, 3),
 		Records: pick(rng, 60, 120, 200), Interval: pick[time.Duration](rng, 20, 50, 100, 300, 1000) * time.Millisecond,
 		Timeout: pick[time.Duration](rng, 5, 20, 120) * time.Second, MaxRecords: pick(rng, 3, 20, 1000),
-		Renew: pick[time.Duration](rng, time.Second, 3*time.Second, time.Hour), Roll: pick(rng, 1, 5, 25),
+		Renew: pick[time.Duration](rng, time.Second, time.Second, 3*time.Second, time.Hour), Roll: pick(rng, 1, 5, 25),
 		Old: rng.IntN(8) == 0, Recreate: rng.IntN(6) == 0,
 	}}
 	s.Shape.Tasks = 1 + rng.Int32N(s.Shape.Partitions)
@@ -145,7 +146,8 @@ func (s *schedule) random(rng *rand.Rand) incident {
 	case kill, stopIt, join, outage:
 		i.For = short()
 	case freeze:
-		i.For = pick(rng, 500*time.Millisecond, 5*time.Second, 8*time.Second, 15*time.Second, 40*time.Second)
+		i.For = pick(rng, 500*time.Millisecond, 5*time.Second, 8*time.Second, 8*time.Second, 15*time.Second, 40*time.Second)
+		i.Deaf = rng.IntN(2) == 0
 	case jump:
 		i.For = pick(rng, 10*time.Second, 3*time.Minute)
 	case atPoint:
@@ -163,7 +165,7 @@ func (s *schedule) random(rng *rand.Rand) incident {
 		i.Point = pick(rng, failpoint.EndBefore, failpoint.EndBefore, failpoint.OffsetsBefore, failpoint.JournalAfter, failpoint.Filled,
 			failpoint.PrepareBefore, failpoint.CommitBefore, failpoint.ApplyBefore, failpoint.ClaimBefore, failpoint.FenceB)
 		// The session of the sleeper ends after 6 s.
-		i.For, i.Nth = 6500*time.Millisecond+at(rng, 3*time.Second), 1+rng.IntN(3)
+		i.For, i.Nth, i.Deaf = 6500*time.Millisecond+at(rng, 3*time.Second), 1+rng.IntN(4), rng.IntN(2) == 0
 	case loseSink:
 		i.Nth = 1 + rng.IntN(6)
 	}

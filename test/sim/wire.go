@@ -28,6 +28,7 @@ type host struct {
 	moved chan struct{} // closed and replaced when state changes
 	conns map[net.Conn]bool
 	rules []*rule
+	deaf  bool // the next answer to a heartbeat is late
 }
 
 type hostState int
@@ -110,6 +111,28 @@ func (h *host) arm(r rule) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rules = append(h.rules, &r)
+}
+
+// deafen delays the answer to the heartbeat that is under way, or comes next: a
+// client sends no other one before it.
+func (h *host) deafen() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deaf = true
+}
+
+// slowAnswer is how long a deaf host waits for the answer to its heartbeat.
+const slowAnswer = 4 * time.Second
+
+// hears reports whether the answer to a request comes at once.
+func (h *host) hears(key int16) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if key != int16(kmsg.Heartbeat) || !h.deaf {
+		return true
+	}
+	h.deaf = false
+	return false
 }
 
 // meet finds the fault for a request.
@@ -250,6 +273,9 @@ func (l *link) answers() {
 		l.mu.Unlock()
 		if l.h.gate(context.Background()) != nil {
 			return
+		}
+		if known && !l.h.hears(a.key) {
+			l.wait(slowAnswer)
 		}
 		switch {
 		case !known || a.r.fault == dropAnswer:

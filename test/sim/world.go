@@ -208,6 +208,9 @@ func (w *world) passes(ctx context.Context, s *slot, p *process, at failpoint.Po
 		w.kill(s, p, hit.For)
 		return errDead
 	case "freeze":
+		if hit.Deaf {
+			p.host.deafen()
+		}
 		w.freeze(p, hit.For)
 		return p.host.gate(ctx)
 	case "delay":
