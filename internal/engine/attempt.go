@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -109,7 +110,23 @@ func (a *attempt) live(ctx context.Context) (err error) {
 		return err
 	}
 	a.step(ctx, epoch.Start{})
-	return a.loop(ctx)
+	return a.blame(ctx, a.loop(ctx))
+}
+
+// blame looks twice at an error that would stop the process or count as a
+// failure. To a zombie that does not know yet that it is one, what its successor
+// did looks like damage: marks beyond everything that it knows as decided, an
+// outbox that is trimmed.
+func (a *attempt) blame(ctx context.Context, err error) error {
+	if err == nil || judge(err) == retake || a.m.Attempt() == 0 || ctx.Err() != nil {
+		return err
+	}
+	lim, cancel := a.limited(ctx)
+	defer cancel()
+	if r, rerr := a.w.lastRecord(lim, a.task); rerr == nil && r != nil && r.Attempt > a.m.Attempt() {
+		return fmt.Errorf("%w; what it met: %v", epoch.ErrDisturbed, err)
+	}
+	return err
 }
 
 func (a *attempt) producers(ctx context.Context) (err error) {

@@ -272,20 +272,28 @@ func addStarts(starts map[string][]int64, s journal.Source, infos map[string]bro
 }
 
 func (w *Worker) lastJournal(ctx context.Context, task int32) (*journal.Record, error) {
+	r, err := w.lastRecord(ctx, task)
+	switch {
+	case err != nil:
+		return nil, err
+	case r == nil:
+		return nil, fmt.Errorf("journal %s-%d holds no record after it was sealed", w.names.Journal(), task)
+	case !r.Sealed:
+		return nil, fmt.Errorf("journal %s-%d is not sealed: a worker was started meanwhile; stop it and run the command again", w.names.Journal(), task)
+	}
+	return r, nil
+}
+
+// lastRecord is the last committed one of a task's journal, nil if there is
+// none.
+func (w *Worker) lastRecord(ctx context.Context, task int32) (*journal.Record, error) {
 	start, end, err := w.log.Ends(ctx, w.names.Journal(), task)
 	if err != nil {
 		return nil, err
 	}
 	rec, err := w.log.LastCommitted(ctx, w.names.Journal(), task, start, end)
-	if err != nil {
+	if err != nil || rec == nil {
 		return nil, err
 	}
-	if rec == nil {
-		return nil, fmt.Errorf("journal %s-%d holds no record after it was sealed", w.names.Journal(), task)
-	}
-	r, err := decodeJournal(rec)
-	if err == nil && !r.Sealed {
-		err = fmt.Errorf("%s-%d@%d: not sealed: a worker was started meanwhile; stop it and run the command again", rec.Topic, rec.Partition, rec.Offset)
-	}
-	return r, err
+	return decodeJournal(rec)
 }
