@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -133,6 +134,18 @@ func (s *Server) Staged() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.staged)
+}
+
+// StagedWork names the works that are staged and not finished, for people.
+func (s *Server) StagedWork() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for id := range s.staged {
+		names = append(names, fmt.Sprintf("%+v", id))
+	}
+	slices.Sort(names)
+	return names
 }
 
 // do is one request.

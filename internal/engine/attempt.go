@@ -353,6 +353,9 @@ func (a *attempt) stopped() bool {
 		if (!r.stages || a.w.seal) && a.cursors[r.name].Pos != a.lastTail.Pos {
 			return false
 		}
+		if a.w.seal && r.stages && !r.swept.Load() {
+			return false // nobody sweeps a generation that has ended
+		}
 	}
 	return a.m.Pending() == 0
 }

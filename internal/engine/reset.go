@@ -160,6 +160,10 @@ func (w *Worker) sealAll(ctx context.Context, o ResetOptions) error {
 			return fmt.Errorf("seal task %d: %w", task, err)
 		}
 		for _, r := range a.runners {
+			if r.stages && !r.swept.Load() {
+				return fmt.Errorf("seal task %d: what older workers left staged in sink %s could not be removed within %s; "+
+					"mend the sink and run the command again", task, r.name, w.c.StopWithin)
+			}
 			if a.cursors[r.name].Pos != a.lastTail.Pos {
 				return fmt.Errorf("seal task %d: sink %s did not drain its outbox within %s: it stands at %s of %s; "+
 					"mend the sink and run the command again", task, r.name, w.c.StopWithin, a.cursors[r.name].Pos, a.lastTail.Pos)

@@ -30,6 +30,7 @@ type runner struct {
 	stages bool   // it is an OutboxStager
 	feed   *feed
 	pend   []journal.Pending // decided work of earlier attempts, for the sweep
+	swept  atomic.Bool       // that is done
 
 	task    sink.OutboxTask // opened by run
 	commits *committer
@@ -175,7 +176,10 @@ func (r *runner) sweep(ctx context.Context, st sink.OutboxStager) {
 	sweep := func() error {
 		return patiently(ctx, func() error { return st.Sweep(ctx, keep) }, r.a.failing(r.name))
 	}
-	if err := sweep(); err != nil && ctx.Err() == nil {
+	switch err := sweep(); {
+	case err == nil:
+		r.swept.Store(true)
+	case ctx.Err() == nil:
 		r.a.log.Error("sweep_failed", "sink", r.name, "err", err)
 	}
 	r.a.sweepAgain(ctx, r.name, sweep)

@@ -73,12 +73,17 @@ func (p *Pipeline) Aborts() int {
 // Ends are the end offsets of the source.
 func (p *Pipeline) Ends() map[int32]int64 {
 	p.T.Helper()
-	listed, err := p.Admin.ListEndOffsets(p.T.Context(), p.Raw)
-	Check(p.T, err)
 	ends := map[int32]int64{}
-	for i, e := range listed[p.Raw] {
-		ends[i] = e.Offset
-	}
+	AwaitNil(p.T, "the end offsets of "+p.Raw, func(ctx context.Context) error { // a leader may have just died
+		listed, err := p.Admin.ListEndOffsets(ctx, p.Raw)
+		if err == nil {
+			err = listed.Error()
+		}
+		for i, e := range listed[p.Raw] {
+			ends[i] = e.Offset
+		}
+		return err
+	})
 	return ends
 }
 

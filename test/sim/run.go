@@ -73,8 +73,8 @@ func (w *world) live(ctx context.Context) error {
 	if _, never := w.check(ctx); never != nil {
 		return never
 	}
-	if n := w.srv.Staged(); n > 0 {
-		return fmt.Errorf("%d pieces of work are staged at the end", n)
+	if left := w.srv.StagedWork(); len(left) > 0 {
+		return fmt.Errorf("staged at the end: %v", left)
 	}
 	if err := w.checkJournals(ctx, generations); err != nil {
 		return err
