@@ -92,7 +92,6 @@ func (w *world) live(ctx context.Context) error {
 func (w *world) heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.healing = true
 	w.srv.Up()
 	for _, f := range w.injected {
 		f.Remove()

@@ -42,7 +42,6 @@ type modelled struct {
 type known struct {
 	ending  int64           // the last epoch that somebody asked the broker to decide
 	decided *journal.Record // the newest record that somebody knows as decided
-	attempt int64
 }
 
 // owner is one attempt.
@@ -168,9 +167,6 @@ func (v *watcher) action(o *owner, task int32, a epoch.Action) {
 		o.lane, o.claim = lane{a.Record.Generation, task}, a.Record
 	case epoch.Journal:
 		o.records[a.Epoch] = a.Record
-		if k := v.lane(o.lane); a.Record.Attempt < k.attempt {
-			return // a zombie: it may try
-		}
 	case epoch.End:
 		k := v.lane(o.lane)
 		k.ending = max(k.ending, a.Epoch)

@@ -47,15 +47,14 @@ type world struct {
 	watch   *watcher
 	nonce   atomic.Int64 // makes the transform's results differ from try to try
 
-	over    chan struct{}  // closed: the run ends
-	wg      sync.WaitGroup // of processes that end
-	mu      sync.Mutex
-	tasks   int32 // of the present generation
-	slots   []*slot
-	hosts   map[*failpoint.Set]*host
-	lives   int
-	paused  bool // no worker is started
-	healing bool // incidents are over
+	over   chan struct{}  // closed: the run ends
+	wg     sync.WaitGroup // of processes that end
+	mu     sync.Mutex
+	tasks  int32 // of the present generation
+	slots  []*slot
+	hosts  map[*failpoint.Set]*host
+	lives  int
+	paused bool // no worker is started
 
 	happened map[string]int // incidents and fail points that came about
 	trace    hash.Hash64    // of every request
