@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"exactly/internal/embedded"
 	"exactly/internal/payments"
 	"exactly/record"
 	"exactly/step"
@@ -77,7 +78,7 @@ type world struct {
 
 func newWorld(t *testing.T, n int64) *world {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "raw"), kfake.SeedTopics(3, "out"), kfake.SeedTopics(1, "dlq"))
+	c, err := embedded.Start(kfake.NumBrokers(1), kfake.SeedTopics(4, "raw"), kfake.SeedTopics(3, "out"), kfake.SeedTopics(1, "dlq"))
 	if err != nil {
 		t.Fatal(err)
 	}

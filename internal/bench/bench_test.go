@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"exactly/internal/embedded"
 	"exactly/internal/payments"
 	"exactly/record"
 )
@@ -53,7 +54,7 @@ func TestProblems(t *testing.T) {
 // from elsewhere, one was aborted, and the first is wrong.
 func TestCount(t *testing.T) {
 	t.Parallel()
-	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	fake, err := embedded.Start(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}

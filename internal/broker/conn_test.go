@@ -22,6 +22,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"exactly/internal/embedded"
 )
 
 // authority signs certificates.
@@ -89,7 +91,7 @@ func tlsCluster(t *testing.T, a *authority, until time.Time, mutual bool) Config
 		conf.ClientCAs, conf.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 		conf.ClientCAs.AddCert(a.cert)
 	}
-	cl, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.TLS(conf), kfake.SeedTopics(1, "in"))
+	cl, err := embedded.Start(kfake.NumBrokers(1), kfake.TLS(conf), kfake.SeedTopics(1, "in"))
 	if err != nil {
 		t.Fatal(err)
 	}

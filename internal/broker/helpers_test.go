@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"exactly/internal/embedded"
 )
 
 // fake starts a cluster of three brokers in memory and gives a Config for it.
@@ -25,7 +27,7 @@ func fakeOf(t *testing.T, brokers int, opts ...kfake.Opt) (*kfake.Cluster, Confi
 	for i := range ports {
 		ports[i] = 9092 + i
 	}
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.Ports(ports...), kfake.ListenFn(net.Listen)}, opts...)...)
+	c, err := embedded.Start(append([]kfake.Opt{kfake.Ports(ports...), kfake.ListenFn(net.Listen)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"exactly/internal/embedded"
 )
 
 const audited = `
@@ -27,7 +29,7 @@ audit: { id: payment_id }
 // then does it wrong.
 func TestProduceAndAudit(t *testing.T) {
 	t.Parallel()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "payments.out"))
+	c, err := embedded.Start(kfake.NumBrokers(1), kfake.SeedTopics(3, "payments.out"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"exactly/internal/cli"
+	"exactly/internal/embedded"
 	"exactly/internal/failpoint"
 )
 
@@ -36,7 +37,7 @@ sinks:
 
 func cluster(t *testing.T) (env map[string]string, path string) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1),
+	c, err := embedded.Start(kfake.NumBrokers(1),
 		kfake.SeedTopics(3, "payments.raw"), kfake.SeedTopics(2, "payments.enriched"),
 		kfake.BrokerConfigs(map[string]string{"transaction.max.timeout.ms": "60000"}))
 	if err != nil {

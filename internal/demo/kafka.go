@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"exactly/internal/embedded"
 )
 
 // ErrNoKafka: the cluster that was named cannot be used.
@@ -56,9 +58,9 @@ func openCluster(ctx context.Context, brokers []string, run string, partitions i
 	c.prefix = "exactly-demo-" + run
 	c.raw, c.out, c.dlq = c.prefix+".raw", c.prefix+".enriched", c.prefix+".dlq"
 	if len(brokers) == 0 {
-		fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
+		fake, err := embedded.Start(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
 		if err != nil {
-			return nil, fmt.Errorf("start the embedded Kafka: %w", err)
+			return nil, err
 		}
 		c.brokers, c.session, c.end = fake.ListenAddrs(), time.Second, fake.Close
 		c.prefix = "exactly"

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"exactly/internal/broker"
+	"exactly/internal/embedded"
 	"exactly/internal/engine"
 	"exactly/record"
 	"exactly/sink"
@@ -52,7 +53,7 @@ type bench struct {
 
 func newBench(t *testing.T, partitions int32) *bench {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "raw", "out"))
+	c, err := embedded.Start(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "raw", "out"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,6 +104,15 @@ func rules() []rule {
 			good: []sample{{"a.go", "package a\nimport \"context\"\ntype t struct { f func(context.Context) }\nfunc f(ctx context.Context, n int) {}"}},
 		},
 		{
+			name: "the embedded Kafka is started by internal/embedded, which mends it; examples show users what they can import",
+			where: func(f *file) bool {
+				return f.ast != nil && f.pkg() != "exactly/internal/embedded" && !strings.HasSuffix(f.path, "example_test.go")
+			},
+			check: call("kfake", "NewCluster"),
+			bad:   []sample{{"a_test.go", "package a\nfunc f() { kfake.NewCluster() }"}},
+			good:  []sample{{"a_test.go", "package a\nfunc f() { embedded.Start() }"}},
+		},
+		{
 			name: "a package is one noun", where: goFiles, check: packageName,
 			bad:  []sample{{"a.go", "package util"}, {"a.go", "package helpers"}},
 			good: []sample{{"a.go", "package journal"}},

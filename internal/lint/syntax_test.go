@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// call finds calls of a function of a package of the standard library.
+// call finds calls of a function of a package under its own name.
 func call(pkg, name string) func(*file) []string {
 	return func(f *file) (found []string) {
 		each(f, func(c *ast.CallExpr) {

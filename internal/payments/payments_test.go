@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"exactly/internal/embedded"
 )
 
 func TestPayment(t *testing.T) {
@@ -64,7 +66,7 @@ func TestPayment(t *testing.T) {
 
 func cluster(t *testing.T) (*kfake.Cluster, *kgo.Client) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "raw"))
+	c, err := embedded.Start(kfake.NumBrokers(1), kfake.SeedTopics(4, "raw"))
 	if err != nil {
 		t.Fatal(err)
 	}

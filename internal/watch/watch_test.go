@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"exactly/internal/embedded"
 )
 
 func set(ts ...txn) map[txn]bool {
@@ -142,7 +144,7 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "out"))
+	c, err := embedded.Start(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "out"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,8 +121,10 @@ func TestFrozenPastEveryTimeout(t *testing.T) {
 
 // apart gives the pipeline a name and an output topic by which the leader of the
 // topic coordinates neither its transactions nor its group, and gives that
-// leader and the coordinator of the transactional id. (What a coordinator says
-// that has just woken is of yesterday: no watcher can judge by it.)
+// leader and the coordinator of the transactional id, which is not the group's.
+// (What a coordinator says that has just woken is of yesterday: no watcher can
+// judge by it. And a worker whose group is away gives up its task before it
+// waits for anything else.)
 func apart(p *rig.Pipeline) (id string, leader, coordinator int) {
 	p.T.Helper()
 	ctx := p.T.Context()
@@ -136,12 +138,15 @@ func apart(p *rig.Pipeline) (id string, leader, coordinator int) {
 		}
 		topics, err := p.Admin.ListTopics(ctx, p.Out)
 		rig.Check(p.T, err)
-		if at := topics[p.Out].Partitions[0].Leader; !taken[at] {
+		coordinator = int(txns[ids[0]].NodeID)
+		alone := int32(coordinator) != groups[p.Group()].NodeID
+		if at := topics[p.Out].Partitions[0].Leader; alone && !taken[at] {
 			p.Write()
-			return ids[0], int(at), int(txns[ids[0]].NodeID)
+			return ids[0], int(at), coordinator
 		}
-		if len(taken) == 3 {
+		if !alone || len(taken) == 3 {
 			p.Name += "x" // the coordinators follow from names
+			continue
 		}
 		p.Out = p.Cluster.Topic(p.T, "out", 1, nil) // leaders are drawn by lot
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"exactly/internal/broker"
+	"exactly/internal/embedded"
 	"exactly/internal/engine"
 	"exactly/internal/failpoint"
 	"exactly/internal/mutation"
@@ -101,8 +102,8 @@ func newWorld(s schedule, log *slog.Logger) (*world, error) {
 		opts = append(opts, kfake.MaxVersions(kversion.V3_5_0()))
 	}
 	var err error
-	if w.cluster, err = kfake.NewCluster(opts...); err != nil {
-		return nil, fmt.Errorf("start the embedded broker: %w", err)
+	if w.cluster, err = embedded.Start(opts...); err != nil {
+		return nil, err
 	}
 	w.seeds = w.cluster.ListenAddrs()
 	w.watch = newWatcher(w)

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"exactly/internal/embedded"
 )
 
 // bench is a cluster of three embedded brokers with a topic of three
@@ -29,7 +31,7 @@ const topic = "topic"
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(3, topic))
+	c, err := embedded.Start(kfake.NumBrokers(3), kfake.SeedTopics(3, topic))
 	if err != nil {
 		t.Fatal(err)
 	}

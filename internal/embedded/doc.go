@@ -1,0 +1,3 @@
+// Package embedded starts the Kafka in this process that the demo and fast tests
+// run on.
+package embedded
