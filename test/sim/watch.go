@@ -5,6 +5,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"exactly/internal/engine"
@@ -25,6 +26,7 @@ type watcher struct {
 	loseNth  int                         // the answer of the sinks' server to lose; 0: none
 	refusals int                         // of process starts
 	models   map[modelled]*model.Checker // the relation of internal/model follows every step
+	newest   map[string]*owner           // by transactional id without its last letter, and host
 }
 
 // lane is one task of one generation.
@@ -50,10 +52,11 @@ type owner struct {
 	lane    lane
 	records map[int64]*journal.Record // built, by epoch
 	claim   *journal.Record
+	owns    bool // its takeover is over
 }
 
 func newWatcher(w *world) *watcher {
-	return &watcher{w: w, owners: map[any]*owner{}, lanes: map[lane]*known{}, models: map[modelled]*model.Checker{}}
+	return &watcher{w: w, owners: map[any]*owner{}, lanes: map[lane]*known{}, models: map[modelled]*model.Checker{}, newest: map[string]*owner{}}
 }
 
 func (v *watcher) violated(format string, args ...any) {
@@ -99,14 +102,25 @@ func (v *watcher) request(c sinktest.Call) sinktest.Outcome {
 	return sinktest.Proceed
 }
 
+// takesID is told of each transactional id that a host asks a producer epoch for:
+// only a takeover may, since whoever fences also has to read and to claim.
+func (v *watcher) takesID(h *host, id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if o := v.newest[h.name+" "+strings.TrimRight(id, "ab")]; o != nil && o.owns {
+		v.violated("%s is taken back by the attempt that had it, without a claim", id)
+	}
+}
+
 // step is told every step of every attempt.
-func (v *watcher) step(s engine.Step) {
+func (v *watcher) step(h *host, s engine.Step) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	o := v.owners[s.Owner]
 	if o == nil {
 		o = &owner{n: len(v.owners) + 1, records: map[int64]*journal.Record{}}
 		v.owners[s.Owner] = o
+		v.newest[fmt.Sprintf("%s exactly.%s.g%d.t%d.", h.name, pipeline, s.Generation, s.Task)] = o
 	}
 	if err := v.follow(o.n, s); err != nil {
 		v.violated("the model does not allow a step of task %d: %v", s.Task, err)
@@ -124,6 +138,7 @@ func (v *watcher) step(s engine.Step) {
 	case epoch.Verified:
 		if ev.Undisturbed {
 			v.decided(o, o.claim)
+			o.owns = true
 		}
 	}
 	for _, a := range s.Actions {

@@ -223,6 +223,9 @@ func (l *link) requests() {
 		key, version := int16(binary.BigEndian.Uint16(frame[4:])), int16(binary.BigEndian.Uint16(frame[6:]))
 		id := int32(binary.BigEndian.Uint32(frame[8:]))
 		l.h.w.asked(l.h, key, len(frame))
+		if key == int16(kmsg.InitProducerID) {
+			l.h.w.watch.takesID(l.h, transactionalID(frame))
+		}
 		r, hit := l.h.meet(key)
 		if hit {
 			l.h.w.note("network: " + string(r.fault))
@@ -303,6 +306,25 @@ func readFrame(c net.Conn) ([]byte, error) {
 	copy(frame, n[:])
 	_, err := io.ReadFull(c, frame[4:])
 	return frame, err
+}
+
+// transactionalID is that of an InitProducerId request that asks for an epoch of
+// its own; "": the request is another, or says which epoch it has.
+func transactionalID(frame []byte) string {
+	var req kmsg.InitProducerIDRequest
+	req.SetVersion(int16(binary.BigEndian.Uint16(frame[6:])))
+	head := 12
+	if n := int16(binary.BigEndian.Uint16(frame[head:])); n > 0 {
+		head += int(n) // the client's id
+	}
+	head += 2
+	if req.IsFlexible() {
+		head++ // no tags
+	}
+	if req.ReadFrom(frame[min(head, len(frame)):]) != nil || req.TransactionalID == nil || req.ProducerID >= 0 {
+		return ""
+	}
+	return *req.TransactionalID
 }
 
 // lie puts an error into an answer: what happened stays as it is.

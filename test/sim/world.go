@@ -159,7 +159,7 @@ func (w *world) config(h *host, points *failpoint.Set) engine.Config {
 		Events: func(e engine.Event) {
 			w.log.Debug("event", "worker", h.name, "kind", e.Kind, "task", e.Task, "epoch", e.Epoch, "sink", e.Sink, "n", e.N, "err", e.Err)
 		},
-		Trace: w.watch.step, Log: w.log.With("worker", h.name), Failpoints: points,
+		Trace: func(s engine.Step) { w.watch.step(h, s) }, Log: w.log.With("worker", h.name), Failpoints: points,
 	}
 }
 
