@@ -40,6 +40,7 @@ type ProducerConfig struct {
 	Timeout         time.Duration            // transaction.timeout.ms
 	V2              bool                     // the cluster has finalised transaction.version 2 or above
 	BatchBytes      func(topic string) int32 // of one batch, per topic; nil: the client's default
+	Linger          time.Duration            // how long a batch waits for more; Flush ends it
 	OnError         func(error)              // called once, when a record could not be produced
 }
 
@@ -52,7 +53,7 @@ func NewProducer(base []kgo.Opt, pc ProducerConfig) (*Producer, error) {
 		kgo.TransactionalID(pc.TransactionalID),
 		kgo.TransactionTimeout(pc.Timeout),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerLinger(0),
+		kgo.ProducerLinger(pc.Linger),
 		// Bounded by the engine's byte budget: a Produce that blocks would stop
 		// the task's event loop, and with it the epochs that make room.
 		kgo.MaxBufferedRecords(math.MaxInt32),

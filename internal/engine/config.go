@@ -149,6 +149,14 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
+// maxLinger bounds what a flush has to send at once.
+const maxLinger = 20 * time.Millisecond
+
+// linger is how long an epoch's records wait for company on their way out. It
+// costs no latency, since nobody sees them before the decision, and the barrier
+// flushes; sent one by one they are most of what an epoch costs the brokers.
+func (e Epoch) linger() time.Duration { return min(e.Interval/2, maxLinger) }
+
 // minTransactionTimeout is below what brokers act on: their reaper runs every
 // 10 s.
 const minTransactionTimeout = 10 * time.Second
