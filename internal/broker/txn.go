@@ -54,6 +54,10 @@ func NewProducer(base []kgo.Opt, pc ProducerConfig) (*Producer, error) {
 		kgo.TransactionTimeout(pc.Timeout),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(pc.Linger),
+		// The broker asks the coordinator about each request that arrives before a
+		// partition's first one is in its log: one at a time costs it a third less,
+		// and cannot arrive out of order.
+		kgo.MaxProduceRequestsInflightPerBroker(1),
 		// Bounded by the engine's byte budget: a Produce that blocks would stop
 		// the task's event loop, and with it the epochs that make room.
 		kgo.MaxBufferedRecords(math.MaxInt32),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -86,6 +87,14 @@ func (a *app) bench(ctx context.Context, f benchFlags) (err error) {
 			return fmt.Errorf("make a folder for contestants: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(f.Dir)) }()
+	}
+	for _, dir := range []*string{&f.Dir, &f.Profiles} { // contestants run in folders of their own
+		if *dir == "" {
+			continue
+		}
+		if *dir, err = filepath.Abs(*dir); err != nil {
+			return fmt.Errorf("find the folder %s: %w", *dir, err)
+		}
 	}
 	if f.Profiles != "" {
 		if err := os.MkdirAll(f.Profiles, 0o755); err != nil {

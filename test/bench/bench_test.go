@@ -29,11 +29,15 @@ func TestQuick(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "bench.json")
 	cmd := exec.CommandContext(ctx, services.Exactly(t, false), "bench", "--quick", "--records", "5000",
-		"--brokers", strings.Join(c.Bootstrap(), ","), "--json", file, "--dir", filepath.Join(dir, "work"))
+		"--brokers", strings.Join(c.Bootstrap(), ","), "--json", file, "--dir", "work", "--profiles", "profiles")
+	cmd.Dir = dir
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("exactly bench: %v\n%s%s", err, stdout.Bytes(), stderr.Bytes())
+	}
+	if profiles, err := filepath.Glob(filepath.Join(dir, "profiles", "*.pprof")); err != nil || len(profiles) < 4 {
+		t.Errorf("profiles of the contestants: %v, %v", profiles, err)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
