@@ -12,6 +12,7 @@ import (
 	httpsink "exactly/sink/http"
 	"exactly/sink/kafka"
 	"exactly/sink/object"
+	"exactly/sink/postgres"
 	"exactly/sink/sqlite"
 	"exactly/step"
 )
@@ -19,10 +20,11 @@ import (
 // Kinds is the table of sink kinds and their settings.
 func Kinds() config.Kinds {
 	return config.Kinds{
-		"http":   &httpsink.Config{},
-		"kafka":  &kafka.Config{},
-		"object": &object.Config{},
-		"sqlite": &sqlite.Config{},
+		"http":     &httpsink.Config{},
+		"kafka":    &kafka.Config{},
+		"object":   &object.Config{},
+		"postgres": &postgres.Config{},
+		"sqlite":   &sqlite.Config{},
 	}
 }
 
@@ -36,6 +38,8 @@ func Open(f *config.File, s config.Sink, log *slog.Logger) (sink.Sink, error) {
 		return kafka.New(s.Name, *c, kafka.Deps{Env: env, Reserved: []string{f.Broker().Names(1).Own()}})
 	case *object.Config:
 		return object.New(s.Name, *c, object.Deps{Env: env})
+	case *postgres.Config:
+		return postgres.New(s.Name, *c)
 	case *sqlite.Config:
 		return sqlite.New(s.Name, *c)
 	}

@@ -30,6 +30,7 @@ type run struct {
 	mu       sync.Mutex
 	clusters map[Options]*shared
 	binaries map[bool]*built
+	postgres sharedPostgres
 }
 
 const (

@@ -68,6 +68,11 @@ func table() []suite {
 			tests: []string{"-tags", "services", "./test/broker"},
 		},
 		{
+			name: "postgres", what: "the PostgreSQL sink on a real server", needs: []string{"postgres"},
+			small: 10 * time.Minute, full: 20 * time.Minute,
+			tests: []string{"-tags", "services", "./test/postgres"},
+		},
+		{
 			name: "bench", what: "every figure once and small; the outputs are counted, no time is judged", needs: []string{"kafka"},
 			small: 8 * time.Minute, full: 8 * time.Minute,
 			tests: []string{"-tags", "services", "./test/bench"},

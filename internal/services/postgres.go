@@ -1,0 +1,196 @@
+//go:build unix
+
+package services
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PostgresServer is a real PostgreSQL on the loopback interface. Its methods may
+// be called from any goroutine.
+type PostgresServer struct {
+	dir  string
+	port int
+
+	mu   sync.Mutex // held while the server is started
+	proc *Proc
+}
+
+// sharedPostgres is the server that several tests use, or why there is none.
+type sharedPostgres struct {
+	once   sync.Once
+	server *PostgresServer
+	err    error
+}
+
+// Postgres returns a server that is up. It is shared by the tests of a test
+// binary unless own: then the test may crash it.
+func Postgres(t testing.TB, own bool) *PostgresServer {
+	t.Helper()
+	r := theRun(t)
+	var s *PostgresServer
+	var err error
+	if own {
+		s, err = r.newPostgres(t.Context())
+	} else {
+		r.postgres.once.Do(func() { r.postgres.server, r.postgres.err = r.newPostgres(t.Context()) })
+		s, err = r.postgres.server, r.postgres.err
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p := s.Proc(); t.Failed() && p != nil {
+			t.Logf("end of the log of %s:\n%s", p.name, p.tail(40))
+		}
+		if own {
+			if err := s.Crash(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newPostgres makes the data folder; the caller starts the server.
+func (r *run) newPostgres(ctx context.Context) (*PostgresServer, error) {
+	dir, err := os.MkdirTemp(r.dir, "postgres-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // PostgreSQL runs as a user of its own
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the folder of a PostgreSQL server: %w", err)
+	}
+	r.mu.Lock()
+	ports, err := r.ports.reserve(1)
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	sh, err := script("postgres.sh")
+	if err != nil {
+		return nil, err
+	}
+	if out, err := exec.CommandContext(ctx, "bash", sh, "install").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("install PostgreSQL: %w\n%s", err, out)
+	}
+	return &PostgresServer{dir: dir, port: ports[0]}, nil
+}
+
+// Proc is the server's process, for signals; nil before the first start.
+func (s *PostgresServer) Proc() *Proc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc
+}
+
+// Crash ends the server and every session at once, without a checkpoint, as
+// pg_ctl's immediate mode does. SIGKILL of the first process alone would leave
+// sessions that still commit for a moment.
+func (s *PostgresServer) Crash() error {
+	p := s.Proc()
+	if p == nil || !p.Alive() {
+		return nil
+	}
+	if err := p.signal(syscall.SIGQUIT); err != nil {
+		return err
+	}
+	select {
+	case <-p.Done():
+		return nil
+	case <-time.After(crashTimeout):
+		return errors.Join(fmt.Errorf("%s was still there %s after SIGQUIT", p.name, crashTimeout), p.Kill())
+	}
+}
+
+// crashTimeout is longer than the 5 s after which the server kills sessions that
+// do not leave (postmaster.c, SIGKILL_CHILDREN_AFTER_SECS).
+const crashTimeout = 20 * time.Second
+
+// Start starts the server, on its own data and port, if it is down, and returns
+// when it takes sessions.
+func (s *PostgresServer) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil || !s.proc.Alive() {
+		sh, err := script("postgres.sh")
+		if err != nil {
+			return err
+		}
+		s.proc, err = startProc(Command{
+			Name: "PostgreSQL", Path: "bash", Args: []string{sh, "run", s.dir, strconv.Itoa(s.port)},
+			Env: []string{"NICE="}, Log: filepath.Join(s.dir, "log"),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p := s.proc
+	err := poll(ctx, func() error {
+		if !p.Alive() {
+			return p.gone()
+		}
+		return nil
+	}, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		c, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err != nil {
+			return err
+		}
+		return c.Close(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for PostgreSQL: %w\n%s", err, p.tail(20))
+	}
+	return nil
+}
+
+// Address is host:port.
+func (s *PostgresServer) Address() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+}
+
+// DSN names a database, for its superuser.
+func (s *PostgresServer) DSN(database string) string {
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Address(), database)
+}
+
+// Database makes a database that no other test knows.
+func (s *PostgresServer) Database(t testing.TB) (name string) {
+	t.Helper()
+	name = "t_" + strings.ToLower(rand.Text()[:12])
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	if _, err := c.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}

@@ -1,0 +1,131 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"exactly/sink"
+)
+
+// conn is one session. One goroutine uses it at a time. Nothing is kept in the
+// session beyond a transaction, so that a pooler may change the server behind it.
+type conn struct {
+	pg   *pgconn.PgConn
+	plan *plan // of the table, once it was looked at
+}
+
+// connect opens a session under a name that other sessions can find it by.
+func (s *Sink) connect(ctx context.Context, name string) (*conn, error) {
+	cfg := s.base.Copy()
+	if s.cfg.PasswordFile != "" {
+		text, err := os.ReadFile(s.cfg.PasswordFile)
+		if err != nil {
+			return nil, sink.Fatal(fmt.Errorf("password_file: %w", err))
+		}
+		cfg.Password = strings.TrimRight(string(text), "\r\n")
+	}
+	cfg.RuntimeParams["application_name"] = name
+	cfg.RuntimeParams["standard_conforming_strings"] = "on"
+	cfg.RuntimeParams["client_encoding"] = "UTF8"
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
+	defer cancel()
+	pg, err := pgconn.ConnectConfig(ctx, cfg)
+	if err != nil {
+		if state(err) == "" {
+			err = sink.Transient(err)
+		}
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return &conn{pg: pg}, nil
+}
+
+// closeTimeout bounds the farewell to a server that may be gone.
+const closeTimeout = 2 * time.Second
+
+func (c *conn) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = c.pg.Close(ctx)
+}
+
+// exec runs statements that need no parameters.
+func (c *conn) exec(ctx context.Context, sql string) error {
+	return lost(c.pg.Exec(ctx, sql).Close())
+}
+
+// query gives the rows of one statement, as text.
+func (c *conn) query(ctx context.Context, sql string, args ...[]byte) ([][][]byte, error) {
+	res := c.pg.ExecParams(ctx, sql, args, nil, nil, nil).Read()
+	return res.Rows, lost(res.Err)
+}
+
+// run sends all statements at once and gives a result for each. After an error
+// the server skips the rest.
+func (c *conn) run(ctx context.Context, b *pgconn.Batch) ([]*pgconn.Result, error) {
+	res, err := c.pg.ExecBatch(ctx, b).ReadAll()
+	return res, lost(err)
+}
+
+// lost classes what went wrong on the way to the server: it tells nothing about
+// what the server did.
+func lost(err error) error {
+	if err == nil || state(err) != "" || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return sink.Transient(err)
+}
+
+// begin adds the start of a transaction to b: durable, and never left open for
+// longer than limit by somebody who has stopped.
+func begin(b *pgconn.Batch, limit time.Duration) {
+	b.ExecParams("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", nil, nil, nil, nil)
+	ms := text(limit.Milliseconds())
+	b.ExecParams(`SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $1, true),
+		set_config('lock_timeout', $1, true),
+		set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`,
+		[][]byte{ms}, []uint32{oidText}, nil, nil)
+}
+
+// beginResults is how many results begin has.
+const beginResults = 2
+
+// The types that parameters are declared as.
+const (
+	oidText      = 25
+	oidTextArray = 1009
+	oidInt8      = 20
+)
+
+// text is a number as a parameter.
+func text[T int | int32 | int64](n T) []byte { return strconv.AppendInt(nil, int64(n), 10) }
+
+// commit ends the transaction. It is not cancelled with ctx: a COMMIT that was
+// given up half way would only leave it open whether it happened.
+func (c *conn) commit(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	if err := c.exec(ctx, "COMMIT"); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// rollback ends the transaction without effect, whatever state it is in; a
+// session that cannot is closed, which does the same.
+func (c *conn) rollback(ctx context.Context) {
+	if c.pg.IsClosed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if c.pg.TxStatus() != 'I' && c.exec(ctx, "ROLLBACK") != nil {
+		c.close()
+	}
+}

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"exactly/sink"
+)
+
+// Codes of refused records, beside those of package step/cel for values that
+// are not what they should be.
+const (
+	codeConstraint   = "constraint"    // NOT NULL, CHECK, UNIQUE, a foreign key, an exclusion
+	codeValue        = "value"         // not of the column's type, or out of its range
+	codeRaised       = "raised"        // a trigger or function raised an error
+	codeTooBig       = "too_big"       // beyond a limit of the server
+	codeKey          = "key_missing"   // no value for a key column, or a delete without a usable key
+	codeUnknownField = "unknown_field" // with unknown_fields: reject
+	codeNoColumns    = "no_columns"    // nothing in the record has a column
+	codeVersion      = "version_missing"
+)
+
+// state is the SQLSTATE of an error of the server, "" of any other.
+func state(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// refusal turns the error of a row's statement into a poison error; nil, where
+// it is not the row's fault. Classes by the PostgreSQL manual, appendix A.
+func refusal(what string, err error) error {
+	s := state(err)
+	code := ""
+	switch {
+	case len(s) != 5:
+		return nil
+	case s[:2] == "23", s == "44000":
+		code = codeConstraint
+	case s[:2] == "22", s == "21000":
+		code = codeValue
+	case s[:2] == "P0", s[:2] == "38", s[:2] == "39":
+		code = codeRaised
+	case s[:2] == "54":
+		code = codeTooBig
+	default:
+		return nil
+	}
+	return sink.Poison(code, fmt.Errorf("%s refuses the row: %w", what, reason(err)))
+}
+
+// reason keeps what people need of an error: never DETAIL, which quotes rows.
+func reason(err error) error {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return err
+	}
+	text := e.Message
+	if e.ConstraintName != "" && !strings.Contains(text, e.ConstraintName) {
+		text += " (" + e.ConstraintName + ")"
+	}
+	return fmt.Errorf("%s: %s", e.Code, text)
+}
+
+// classed says what the engine shall do about an error of the database. What is
+// classed already stays so.
+func classed(err error) error {
+	s := state(err)
+	if len(s) != 5 {
+		if errors.As(err, new(*pgconn.ConnectError)) {
+			return sink.Transient(err)
+		}
+		return err
+	}
+	switch s[:2] {
+	case "08", // connection
+		"25",             // a read-only standby, a transaction that another statement has ended
+		"40",             // serialisation, deadlock
+		"53", "57", "58", // resources, an operator or a time-out, input and output
+		"55", // a lock that was not to be had
+		"XX":
+		return sink.Transient(err)
+	}
+	if s == "28P01" || s == "28000" || s == "3D000" {
+		return sink.Fatal(fmt.Errorf("%w; check dsn and password_file", err))
+	}
+	if s == "42501" {
+		return sink.Fatal(fmt.Errorf("%w; GRANT it to the user of dsn", err))
+	}
+	return sink.Fatal(err)
+}

@@ -1,0 +1,350 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"exactly/sink"
+)
+
+// plan is how records become rows of a table that has been looked at.
+type plan struct {
+	cfg   Config
+	x     exprs
+	info  *tableInfo
+	index map[string]int // columns that fields go to by name
+	exprs []int          // columns that expressions fill, where columns says so
+	key   []int
+	own   map[string]int // audit columns, by their setting
+	// Columns of the sink's own, -1 where they are not used.
+	version, order int
+	inTurn         bool // keys that differ as text may be the same: statements follow the source's order
+
+	shapes map[string]*shape
+}
+
+// errCreate: the table is not there and may be made.
+var errCreate = errors.New("the table does not exist")
+
+// newPlan looks at the table and holds the settings against it.
+func newPlan(ctx context.Context, c *conn, cfg Config, x exprs) (*plan, error) {
+	name, err := parseName(cfg.Table)
+	if err != nil {
+		return nil, sink.Fatal(err)
+	}
+	info, err := c.inspect(ctx, name)
+	if errors.Is(err, errNoTable) {
+		if cfg.Create {
+			return nil, errCreate
+		}
+		return nil, sink.Fatal(fmt.Errorf("table: %s does not exist; create it, or set create: true and schema", name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{cfg: cfg, x: x, info: info, version: -1, order: -1, index: map[string]int{}, own: map[string]int{}, shapes: map[string]*shape{}}
+	for i, col := range info.columns {
+		p.index[col.name] = i
+	}
+	if err := p.resolve(); err != nil {
+		return nil, sink.Fatal(err)
+	}
+	return p, p.allowed(ctx, c)
+}
+
+// resolve finds the columns that the settings name.
+func (p *plan) resolve() error {
+	for _, col := range slices.Sorted(maps.Keys(p.cfg.Schema)) {
+		if p.info.find(col) < 0 && !slices.Contains(p.info.filled, col) {
+			return p.info.missing("schema", col)
+		}
+	}
+	for _, col := range slices.Sorted(maps.Keys(p.x.columns)) {
+		i := p.info.find(col)
+		if i < 0 {
+			return p.info.missing("columns", col)
+		}
+		p.exprs = append(p.exprs, i)
+	}
+	slices.Sort(p.exprs)
+	for _, o := range p.cfg.Audit.named() {
+		i := p.info.find(o.column)
+		if i < 0 {
+			return fmt.Errorf("%w; make it with ALTER TABLE %s ADD COLUMN %s %s", p.info.missing("audit."+o.setting, o.column), p.info.name, quote(o.column), o.define)
+		}
+		p.own[o.setting] = i
+		delete(p.index, o.column)
+	}
+	for _, col := range p.cfg.Key {
+		i := p.info.find(col)
+		if i < 0 {
+			return p.info.missing("key", col)
+		}
+		p.key = append(p.key, i)
+		p.inTurn = p.inTurn || !p.info.columns[i].exact
+	}
+	if p.cfg.Mode == modeAppend {
+		return nil
+	}
+	if !p.info.unique(p.cfg.Key) {
+		return fmt.Errorf("key: table %s has no UNIQUE or PRIMARY KEY constraint of exactly (%s) that is checked at once, so that rows of one key could be doubled; make one with CREATE UNIQUE INDEX ON %s (%s)",
+			p.info.name, strings.Join(p.cfg.Key, ", "), p.info.name, quoteAll(p.cfg.Key))
+	}
+	return p.resolveOrder()
+}
+
+// resolveOrder finds the columns that say which record of a key is newer.
+func (p *plan) resolveOrder() error {
+	if p.x.version == nil {
+		if p.order = p.info.find(columnOrder); p.order >= 0 && p.info.columns[p.order].kind != kindBytes {
+			return fmt.Errorf("the column %s of table %s is no bytea", columnOrder, p.info.name)
+		}
+		delete(p.index, columnOrder)
+		return nil
+	}
+	col := p.cfg.versionColumn(func(name string) bool { return p.info.find(name) >= 0 })
+	if p.version = p.info.find(col); p.version < 0 {
+		return fmt.Errorf("version: table %s has no column %s to keep the version of each row in; make one of the version's type with ALTER TABLE %s ADD COLUMN %s",
+			p.info.name, col, p.info.name, col)
+	}
+	if col == columnVersion {
+		delete(p.index, columnVersion)
+	}
+	return nil
+}
+
+// ordered: an older record cannot overwrite a newer row, whoever replays it.
+func (p *plan) ordered() bool { return p.version >= 0 || p.order >= 0 }
+
+// versionColumn is where the version of a row is kept: in the column of its
+// name, where the version is simply a field that has one, else in a column of
+// its own.
+func (c Config) versionColumn(has func(name string) bool) string {
+	src, mapped := c.Columns[c.Version]
+	if mapped && src == c.Version || len(c.Columns) == 0 && has(c.Version) {
+		return c.Version
+	}
+	return columnVersion
+}
+
+// allowed asks for the rights that every record needs, and lets the server read
+// the statement, so that what it has against them is said at the start.
+func (p *plan) allowed(ctx context.Context, c *conn) error {
+	need := "SELECT, INSERT, UPDATE, DELETE"
+	if p.cfg.Mode == modeAppend {
+		need = "INSERT"
+	}
+	for _, right := range strings.Split(need, ", ") {
+		rows, err := c.query(ctx, "SELECT has_table_privilege(to_regclass($1), $2)", []byte(p.info.name.String()), []byte(right))
+		if err != nil {
+			return fmt.Errorf("ask for the rights on table %s: %w", p.info.name, err)
+		}
+		if string(rows[0][0]) != "t" {
+			return sink.Fatal(fmt.Errorf("table: the user of dsn lacks %s on %s; mode %s needs GRANT %s ON %s", right, p.info.name, p.cfg.Mode, need, p.info.name))
+		}
+	}
+	return nil
+}
+
+// shape is the set of columns that a record fills. Records of one shape share
+// a statement.
+type shape struct {
+	cols   []int
+	insert string
+	types  []uint32 // of its parameters
+}
+
+// maxShapes at once: records of ever other shapes must not fill the memory.
+const maxShapes = 64
+
+// shape gives that of a mask: a byte per column, not 0 where it is filled.
+func (p *plan) shape(mask []byte) *shape {
+	if s, ok := p.shapes[string(mask)]; ok {
+		return s
+	}
+	if len(p.shapes) >= maxShapes {
+		clear(p.shapes)
+	}
+	s := &shape{}
+	for i, set := range mask {
+		if set != 0 {
+			s.cols = append(s.cols, i)
+		}
+	}
+	s.insert = p.insert(s.cols)
+	s.types = slices.Repeat([]uint32{oidTextArray}, len(s.cols))
+	p.shapes[string(mask)] = s
+	return s
+}
+
+// insert writes the statement for rows of the given columns. Each parameter is
+// the array of one column's values as text.
+func (p *plan) insert(cols []int) string {
+	names, casts := make([]string, len(cols)), make([]string, len(cols))
+	for i, c := range cols {
+		names[i] = p.name(c)
+		casts[i] = fmt.Sprintf("u.c%d::%s", i+1, p.info.columns[c].cast)
+	}
+	s := "INSERT INTO " + p.info.name.String() + ` AS dst (` + strings.Join(names, ", ") + ") SELECT " + strings.Join(casts, ", ") + " FROM " + arrays(len(cols))
+	if p.cfg.Mode == modeUpsert {
+		s += " ON CONFLICT (" + quoteAll(p.cfg.Key) + ") DO " + p.update(cols)
+	}
+	return s
+}
+
+// arrays is a table of n columns of text, c1 and so on, out of n parameters.
+func arrays(n int) string {
+	params, names := make([]string, n), make([]string, n)
+	for i := range n {
+		params[i], names[i] = fmt.Sprintf("$%d", i+1), fmt.Sprintf("c%d", i+1)
+	}
+	return "unnest(" + strings.Join(params, ", ") + ") AS u(" + strings.Join(names, ", ") + ")"
+}
+
+// copyFrom writes the statement that takes rows of the given columns as a
+// stream.
+func (p *plan) copyFrom(cols []int) string {
+	names := make([]string, len(cols))
+	for i, c := range cols {
+		names[i] = p.name(c)
+	}
+	return "COPY " + p.info.name.String() + " (" + strings.Join(names, ", ") + ") FROM STDIN"
+}
+
+// update is what happens to the row that is there already.
+func (p *plan) update(cols []int) string {
+	newer := p.newer()
+	count, counts := p.own["insert_count"]
+	first, keepsFirst := p.own["processed_at"]
+	var set, differs []string
+	for _, c := range cols {
+		if slices.Contains(p.key, c) || counts && c == count || keepsFirst && c == first {
+			continue
+		}
+		name := p.name(c)
+		val := "excluded." + name
+		if counts && newer != "" { // the count rises whatever becomes of the rest
+			val = "CASE WHEN " + newer + " THEN " + val + " ELSE dst." + name + " END"
+		}
+		set = append(set, name+" = "+val)
+		if !p.audits(c) {
+			differs = append(differs, p.differs(c))
+		}
+	}
+	if counts {
+		name := p.name(count)
+		return "UPDATE SET " + strings.Join(append(set, name+" = coalesce(dst."+name+", 1) + 1"), ", ")
+	}
+	if len(differs) == 0 {
+		return "NOTHING"
+	}
+	cond := "(" + strings.Join(differs, " OR ") + ")" // no trigger fires and no version is left behind for a row that stays as it is
+	if newer != "" {
+		cond = newer + " AND " + cond
+	}
+	return "UPDATE SET " + strings.Join(set, ", ") + " WHERE " + cond
+}
+
+// audits: the column says how a row came, not what it is.
+func (p *plan) audits(col int) bool {
+	for _, c := range p.own {
+		if c == col {
+			return true
+		}
+	}
+	return false
+}
+
+// differs is the condition that a column would change.
+func (p *plan) differs(col int) string {
+	c, name := &p.info.columns[col], p.name(col)
+	switch {
+	case c.kind == kindText: // to the byte, whatever the collation takes for the same
+		return fmt.Sprintf(`dst.%s::text COLLATE "C" IS DISTINCT FROM excluded.%s::text COLLATE "C"`, name, name)
+	case c.plain:
+		return fmt.Sprintf("dst.%s::text IS DISTINCT FROM excluded.%s::text", name, name)
+	}
+	return fmt.Sprintf("dst.%s IS DISTINCT FROM excluded.%s", name, name)
+}
+
+// newer is the condition that the record is not older than the row; "": none.
+func (p *plan) newer() string {
+	switch {
+	case p.version >= 0:
+		v := p.name(p.version)
+		return fmt.Sprintf("(dst.%s IS NULL OR dst.%s <= excluded.%s)", v, v, v)
+	case p.order >= 0:
+		o := p.name(p.order)
+		return orderAfter("dst."+o, "excluded."+o)
+	}
+	return ""
+}
+
+// remove writes the statement for deletes, with the arrays of the key's values
+// and then of the order as parameters.
+func (p *plan) remove() string {
+	var conds []string
+	for i, k := range p.key {
+		conds = append(conds, fmt.Sprintf("dst.%s = u.c%d::%s", p.name(k), i+1, p.info.columns[k].cast))
+	}
+	n := len(p.key)
+	if p.order >= 0 {
+		n++
+		conds = append(conds, orderAfter("dst."+p.name(p.order), fmt.Sprintf("u.c%d::bytea", n)))
+	}
+	return "DELETE FROM " + p.info.name.String() + " AS dst USING " + arrays(n) + " WHERE " + strings.Join(conds, " AND ")
+}
+
+func (p *plan) name(col int) string { return quote(p.info.columns[col].name) }
+
+// createTable gives the statement that makes the table.
+func (c Config) createTable() (string, error) {
+	name, err := parseName(c.Table)
+	if err != nil {
+		return "", err
+	}
+	cols := slices.Sorted(maps.Keys(c.Schema))
+	rank := func(col string) int {
+		if i := slices.Index(c.Key, col); i >= 0 {
+			return i
+		}
+		return len(c.Key)
+	}
+	sort.SliceStable(cols, func(i, j int) bool { return rank(cols[i]) < rank(cols[j]) })
+	var defs []string
+	primary := false
+	for _, col := range cols {
+		defs = append(defs, quote(col)+" "+c.Schema[col])
+		primary = primary || strings.Contains(strings.ToLower(strings.Join(strings.Fields(c.Schema[col]), " ")), "primary key")
+	}
+	own := func(name, definition string) {
+		if _, ok := c.Schema[name]; !ok {
+			defs = append(defs, quote(name)+" "+definition)
+		}
+	}
+	for _, o := range c.Audit.named() {
+		own(o.column, o.define)
+	}
+	if c.Mode == modeUpsert {
+		if c.Version == "" {
+			own(columnOrder, "bytea")
+		}
+		if !primary {
+			defs = append(defs, "PRIMARY KEY ("+quoteAll(c.Key)+")")
+		}
+	}
+	return "CREATE TABLE IF NOT EXISTS " + name.String() + " (" + strings.Join(defs, ", ") + ")", nil
+}
+
+// runID names an attempt of a task: the UUID, version 5, of its coordinates
+// under the DNS name space.
+func runID(o sink.Owner) string {
+	return uuid.NewSHA1(uuid.NameSpaceDNS, fmt.Appendf(nil, "%s/%d/%d/%d", o.Pipeline, o.Generation, o.Task, o.Attempt)).String()
+}

@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"exactly/record"
+	"exactly/sink"
+	"exactly/step/cel"
+)
+
+// row is one record as it goes into the table: a value per column, and which of
+// them it fills. It is used again for the next record.
+type row struct {
+	p      *plan
+	vars   cel.Vars
+	vals   [][]byte
+	mask   []byte // see plan.shape
+	prefix [16]byte
+	run    []byte
+	ledger bool // positions mean something: not at least once
+}
+
+func newRow(p *plan, o sink.Owner) *row {
+	n := len(p.info.columns)
+	return &row{
+		p: p, vals: make([][]byte, n), mask: make([]byte, n), prefix: orderPrefix(o), run: []byte(runID(o)),
+		ledger: o.Guarantee != sink.AtLeastOnce,
+	}
+}
+
+func (r *row) set(col int, v []byte) {
+	r.vals[col], r.mask[col] = v, 1
+}
+
+// fill takes up a record. Its error is poison.
+func (r *row) fill(rec *record.Record, pos sink.Pos) error {
+	clear(r.vals)
+	clear(r.mask)
+	r.vars.Reset(rec)
+	var err error
+	if r.p.x.columns != nil {
+		err = r.evaluate()
+	} else {
+		err = r.fields()
+	}
+	if err == nil && r.p.version >= 0 {
+		err = r.version()
+	}
+	if err != nil {
+		return poison(err)
+	}
+	for _, k := range r.p.key {
+		if r.vals[k] == nil { // NULLs are never equal: each would be a row of its own
+			return sink.Poison(codeKey, fmt.Errorf("the key column %s has no value", r.p.info.columns[k].name))
+		}
+	}
+	r.audit(rec, pos)
+	return nil
+}
+
+// fields puts every field into the column of its name.
+func (r *row) fields() error {
+	doc, err := r.vars.Doc()
+	if err != nil {
+		return err
+	}
+	any := false
+	for name, raw := range doc.All() {
+		col, ok := r.p.index[name]
+		if !ok {
+			if r.p.cfg.UnknownFields == "reject" {
+				return sink.Poison(codeUnknownField, fmt.Errorf("table %s has no column for the field %q", r.p.info.name, name))
+			}
+			continue
+		}
+		v, err := jsonValue(raw, &r.p.info.columns[col])
+		if err != nil {
+			return fmt.Errorf("field %s: %w", name, err)
+		}
+		r.set(col, v)
+		any = true
+	}
+	if !any {
+		return sink.Poison(codeNoColumns, fmt.Errorf("no field of the record is a column of table %s", r.p.info.name))
+	}
+	return nil
+}
+
+// evaluate fills every column that has an expression.
+func (r *row) evaluate() error {
+	for _, col := range r.p.exprs {
+		c := &r.p.info.columns[col]
+		v, err := exprValue(r.p.x.columns[c.name], &r.vars, c)
+		if err != nil {
+			return fmt.Errorf("columns.%s: %w", c.name, err)
+		}
+		r.set(col, v)
+	}
+	return nil
+}
+
+func (r *row) version() error {
+	v, err := exprValue(r.p.x.version, &r.vars, &r.p.info.columns[r.p.version])
+	if err != nil {
+		return fmt.Errorf("version: %w", err)
+	}
+	if v == nil {
+		return sink.Poison(codeVersion, errors.New("the version of the record is null"))
+	}
+	r.set(r.p.version, v)
+	return nil
+}
+
+// audit fills the columns of the sink's own.
+func (r *row) audit(rec *record.Record, pos sink.Pos) {
+	if r.p.order >= 0 && r.ledger {
+		r.set(r.p.order, bytea(orderOf(r.prefix, pos)))
+	}
+	for setting, col := range r.p.own {
+		switch setting {
+		case "run_id":
+			r.set(col, r.run)
+		case "epoch":
+			r.set(col, text(pos.Epoch))
+		case "topic":
+			r.set(col, []byte(rec.Source.Topic))
+		case "partition":
+			r.set(col, text(rec.Source.Partition))
+		case "offset":
+			r.set(col, text(rec.Source.Offset))
+		case "processed_at", "updated_at":
+			r.set(col, []byte("now")) // the start of the database transaction
+		case "insert_count":
+			r.set(col, []byte("1"))
+		}
+	}
+}
+
+// poison classes what is wrong with one record; errors of expressions and of
+// JSON bring a code of their own.
+func poison(err error) error {
+	var ee *cel.EvalError
+	if errors.As(err, &ee) {
+		return sink.Poison(ee.Code, err)
+	}
+	return err
+}

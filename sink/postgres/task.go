@@ -1,0 +1,207 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"exactly/internal/failpoint"
+	"exactly/sink"
+)
+
+// maxTransaction bounds the records of one transaction, so that locks are held
+// for a short time and what is refused is made again quickly.
+const maxTransaction = 5000
+
+// task is the sink at work for one task, in a session of its own.
+type task struct {
+	s      *Sink
+	o      sink.Owner
+	ledger tableName
+	params []column // of the statement
+	c      *conn    // nil: not connected
+}
+
+func (t *task) marks(c *conn) *ledger { return &ledger{c: c, table: t.ledger, o: t.o} }
+
+func (t *task) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.o.Transact.Timeout > 0 {
+		return context.WithTimeout(ctx, t.o.Transact.Timeout)
+	}
+	return context.WithCancel(ctx)
+}
+
+// with calls f with the session, opened if need be. A session in which something
+// went wrong that is not the rows' fault is given up.
+func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
+	if t.c == nil || t.c.pg.IsClosed() {
+		if t.c, err = t.s.connect(ctx, sessionName(t.o)); err != nil {
+			return err
+		}
+	}
+	c := t.c
+	if c.plan == nil && t.s.cfg.Mode != modeStatement {
+		if c.plan, err = newPlan(ctx, c, t.s.cfg, t.s.x); err != nil {
+			t.drop()
+			if errors.Is(err, errCreate) { // not made again: its rows are missing
+				err = sink.Fatal(fmt.Errorf("table %s: %w; restore it, or reset the pipeline", t.s.cfg.Table, err))
+			}
+			return err
+		}
+		if t.o.Guarantee == sink.AtLeastOnce {
+			c.plan.order = -1
+		}
+	}
+	failed := true // a panic counts
+	defer func() {
+		if failed {
+			t.drop()
+		}
+	}()
+	err = f(c)
+	failed = err != nil && !errors.Is(err, errRefused)
+	return err
+}
+
+func (t *task) drop() {
+	if t.c != nil {
+		t.c.close()
+		t.c = nil
+	}
+}
+
+// Apply implements sink.OutboxTask. A large batch takes several transactions,
+// each with its own move of the ledger.
+func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
+	res := sink.Result{Through: b.Prev}
+	ctx, cancel := t.timeout(ctx)
+	defer cancel()
+	for rest := b.Records; ; {
+		part := sink.Batch{Prev: res.Through, Through: b.Through, Confirmed: b.Confirmed, Records: rest}
+		if len(rest) > maxTransaction {
+			part.Records = rest[:maxTransaction]
+			part.Through = part.Records[maxTransaction-1].Pos
+		}
+		rest = rest[len(part.Records):]
+		vs, err := t.apply(ctx, part)
+		if err != nil {
+			return res, t.s.wrap(fmt.Sprintf("apply behind %s to", part.Prev), err)
+		}
+		res.Through, res.Verdicts = part.Through, append(res.Verdicts, vs...)
+		if len(rest) == 0 {
+			return res, nil
+		}
+	}
+}
+
+// apply is one transaction, made again carefully if a row is refused.
+func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err error) {
+	for _, careful := range []bool{false, true} {
+		err = t.with(ctx, func(c *conn) error {
+			vs, err = t.transact(ctx, c, b, careful)
+			return err
+		})
+		if !errors.Is(err, errRefused) {
+			return vs, err
+		}
+	}
+	return nil, err
+}
+
+// transact locks the mark, does what it says is still to be done, moves it and
+// commits.
+func (t *task) transact(ctx context.Context, c *conn, b sink.Batch, careful bool) ([]sink.Verdict, error) {
+	defer c.rollback(ctx)
+	at, err := t.start(ctx, c, b)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{t: t, p: c.plan}
+	if at.Before(b.Through) || t.o.Guarantee == sink.AtLeastOnce {
+		if err := t.fill(ctx, c, w, b, at, careful); err != nil {
+			return nil, err
+		}
+	}
+	vs := w.verdicts
+	if at != b.Prev && t.o.Guarantee != sink.AtLeastOnce {
+		// Of an earlier call, too, whose answer may have been lost.
+		if vs, err = t.marks(c).kept(ctx, b.Prev, b.Through); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.o.Failpoints.Hit(ctx, failpoint.SinkTxnBefore, t.o.Task, b.Through.Epoch); err != nil {
+		return nil, sink.Transient(err)
+	}
+	if err := c.commit(ctx, t.s.cfg.StatementTimeout); err != nil {
+		return nil, w.failed(err) // a constraint that waited for the end
+	}
+	return vs, sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, t.o.Task, b.Through.Epoch))
+}
+
+// start begins the transaction and gives the place of the mark.
+func (t *task) start(ctx context.Context, c *conn, b sink.Batch) (sink.Pos, error) {
+	batch := &pgconn.Batch{}
+	begin(batch, t.s.cfg.StatementTimeout)
+	if t.o.Guarantee == sink.AtLeastOnce {
+		_, err := c.run(ctx, batch)
+		return b.Prev, err
+	}
+	l := t.marks(c)
+	l.lock(batch)
+	l.forget(batch, b.Confirmed)
+	res, err := c.run(ctx, batch)
+	if err != nil {
+		return sink.Pos{}, fmt.Errorf("lock the mark in %s: %w", t.ledger, err)
+	}
+	at, found, err := l.locked(res[beginResults].Rows)
+	if err == nil && (!found || at.Before(b.Prev)) {
+		err = t.behind(at, found, b.Prev)
+	}
+	return at, err
+}
+
+// fill writes what is behind the mark, and moves it.
+func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at sink.Pos, careful bool) error {
+	rest := b.Records
+	for len(rest) > 0 && !at.Before(rest[0].Pos) {
+		rest = rest[1:]
+	}
+	w.arrange(rest)
+	write := w.write
+	if careful {
+		write = w.carefully
+	}
+	if err := write(ctx, c); err != nil {
+		return fmt.Errorf("write %d records: %w", len(rest), err)
+	}
+	slices.SortFunc(w.verdicts, func(a, b sink.Verdict) int { return a.Pos.Compare(b.Pos) })
+	if t.o.Guarantee == sink.AtLeastOnce {
+		return nil
+	}
+	end, l := &pgconn.Batch{}, t.marks(c)
+	l.keep(end, w.verdicts)
+	l.move(end, b.Through)
+	if _, err := c.run(ctx, end); err != nil {
+		return fmt.Errorf("move the mark in %s to %s: %w", t.ledger, b.Through, err)
+	}
+	return nil
+}
+
+func (t *task) behind(at sink.Pos, found bool, want sink.Pos) error {
+	have := "stands at " + at.String()
+	if !found {
+		have = "has no mark"
+	}
+	return fmt.Errorf("%w: %s %s for pipeline %s, sink %s, generation %d, task %d, and %s was applied already;"+
+		" the database was replaced or restored from an older copy: put the newer one back, or start a new generation that reads the source again",
+		sink.ErrLedgerBehind, t.ledger, have, t.o.Pipeline, t.o.Sink, t.o.Generation, t.o.Task, want)
+}
+
+// Close implements sink.OutboxTask.
+func (t *task) Close() error {
+	t.drop()
+	return nil
+}
