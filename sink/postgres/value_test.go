@@ -11,8 +11,18 @@ import (
 func TestParseName(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ in, want string }{
-		{"t", `"t"`}, {"s.t", `"s"."t"`}, {`"a.b".c`, `"a.b"."c"`}, {`"a""b"`, `"a""b"`}, {`T; DROP TABLE x`, `"T; DROP TABLE x"`},
-		{"", ""}, {"a.b.c", ""}, {".t", ""}, {"t.", ""}, {`"t`, ""}, {`"t"x`, ""}, {`""`, ""},
+		{"t", `"t"`},
+		{"s.t", `"s"."t"`},
+		{`"a.b".c`, `"a.b"."c"`},
+		{`"a""b"`, `"a""b"`},
+		{`T; DROP TABLE x`, `"T; DROP TABLE x"`},
+		{"", ""},
+		{"a.b.c", ""},
+		{".t", ""},
+		{"t.", ""},
+		{`"t`, ""},
+		{`"t"x`, ""},
+		{`""`, ""},
 	}
 	for _, tt := range tests {
 		n, err := parseName(tt.in)
