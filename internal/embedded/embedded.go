@@ -26,17 +26,14 @@ func Start(opts ...kfake.Opt) (*kfake.Cluster, error) {
 	return c, nil
 }
 
-// byPartition spreads the limit of an answer over its partitions.
+// byPartition spreads the limit of an answer over its partitions. Those that the
+// session knows, and the request does not name, keep the limits that they have.
 func byPartition(req *kmsg.FetchRequest) {
 	n := 0
 	for i := range req.Topics {
 		n += len(req.Topics[i].Partitions)
 	}
-	if n == 0 { // those of the session, at their limits
-		req.MaxBytes = math.MaxInt32
-		return
-	}
-	share := max(1, req.MaxBytes/int32(n))
+	share := max(1, req.MaxBytes/int32(max(n, 1)))
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
 			p := &req.Topics[i].Partitions[j]

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -121,9 +120,7 @@ func (r *run) newCluster(ctx context.Context, o Options) (*KafkaCluster, error) 
 		return nil, fmt.Errorf("make the folder of a cluster: %w", err)
 	}
 	c := &KafkaCluster{options: o, dir: dir}
-	r.mu.Lock()
-	ports, err := r.ports.reserve(3 * o.Nodes)
-	r.mu.Unlock()
+	ports, err := r.reserve(3 * o.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +130,8 @@ func (r *run) newCluster(ctx context.Context, o Options) (*KafkaCluster, error) 
 	if err := c.describe(); err != nil {
 		return nil, fmt.Errorf("describe a cluster: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
-	defer cancel()
-	sh, err := script("kafka.sh")
-	if err != nil {
+	if err := prepare(ctx, "kafka.sh", "prepare", dir); err != nil {
 		return nil, err
-	}
-	if out, err := exec.CommandContext(ctx, "bash", sh, "prepare", dir).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("prepare a Kafka cluster: %w\n%s", err, out)
 	}
 	return c, nil
 }

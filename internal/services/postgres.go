@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -81,20 +80,12 @@ func (r *run) newPostgres(ctx context.Context) (*PostgresServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the folder of a PostgreSQL server: %w", err)
 	}
-	r.mu.Lock()
-	ports, err := r.ports.reserve(1)
-	r.mu.Unlock()
+	ports, err := r.reserve(1)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
-	defer cancel()
-	sh, err := script("postgres.sh")
-	if err != nil {
+	if err := prepare(ctx, "postgres.sh", "install"); err != nil {
 		return nil, err
-	}
-	if out, err := exec.CommandContext(ctx, "bash", sh, "install").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("install PostgreSQL: %w\n%s", err, out)
 	}
 	return &PostgresServer{dir: dir, port: ports[0]}, nil
 }

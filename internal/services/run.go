@@ -3,11 +3,13 @@
 package services
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,6 +86,13 @@ func openRun() (*run, error) {
 		return nil, err
 	}
 	return &run{dir: dir, lock: l, ports: p, clusters: map[Options]*shared{}, binaries: map[bool]*built{}}, nil
+}
+
+// reserve takes n ports for a service.
+func (r *run) reserve(n int) ([]int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ports.reserve(n)
 }
 
 // sweep removes the folders of runs that were killed.
@@ -180,6 +189,21 @@ func prune(dir string, keep int) error {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("remove old logs: %w", err)
 		}
+	}
+	return nil
+}
+
+// prepare runs a script that installs a service, or makes its data folder, and
+// returns at once where that is done.
+func prepare(ctx context.Context, name string, args ...string) error {
+	sh, err := script(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "bash", append([]string{sh}, args...)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return nil
 }
