@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"exactly/internal/tables"
 )
 
 // SQLiteReader reads the rows of a table, by the standard driver and read-only.
@@ -64,9 +66,9 @@ func (s *SQLiteReader) Read(ctx context.Context, fn func(*Held) error) error {
 	}
 	exprs := make([]string, len(cols))
 	for i, c := range cols {
-		exprs[i] = "+" + quote(c) // the + keeps the driver from parsing dates
+		exprs[i] = "+" + tables.Quote(c) // the + keeps the driver from parsing dates
 	}
-	rows, err := db.QueryContext(ctx, "SELECT "+strings.Join(exprs, ", ")+" FROM "+quote(s.Table)+" ORDER BY 1=1, rowid")
+	rows, err := db.QueryContext(ctx, "SELECT "+strings.Join(exprs, ", ")+" FROM "+tables.Quote(s.Table)+" ORDER BY 1=1, rowid")
 	if err != nil {
 		return fmt.Errorf("read table %s: %w", s.Table, err)
 	}
@@ -191,5 +193,3 @@ func (s *SQLiteReader) columns(ctx context.Context, db *sql.DB) ([]string, error
 	}
 	return cols, nil
 }
-
-func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -28,10 +28,11 @@ func levels() map[string]place {
 		"internal/mutation":  {level: 0},
 		"internal/payments":  {level: 0},
 
-		"sink":     {level: 1},
-		"state":    {level: 1},
-		"step":     {level: 1, beside: []string{"step/cel"}},
-		"step/cel": {level: 1},
+		"sink":            {level: 1},
+		"state":           {level: 1},
+		"internal/tables": {level: 1, beside: []string{"sink", "step/cel"}},
+		"step":            {level: 1, beside: []string{"step/cel"}},
+		"step/cel":        {level: 1},
 
 		"sink/http":           {level: 2},
 		"sink/kafka":          {level: 2},

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"exactly/step/cel"
+	"exactly/internal/tables"
 )
 
 // Config says which table records go to, and how.
@@ -51,10 +51,7 @@ const (
 )
 
 // Columns of the sink's own, used where the table has them; create makes them.
-const (
-	columnOrder   = "exactly_order"
-	columnVersion = "exactly_version"
-)
+const ()
 
 // withDefaults fills in what the zero value leaves open.
 func (c Config) withDefaults() Config {
@@ -93,10 +90,10 @@ func (c Config) validate() error {
 		return errors.New("table is missing: name the table that gets the records")
 	case c.Statement != "" || len(c.Args) > 0:
 		return errors.New("statement and args have no meaning without mode: statement")
-	case c.UnknownFields != "ignore" && c.UnknownFields != "reject":
-		return fmt.Errorf("unknown_fields is %q, want ignore or reject", c.UnknownFields)
-	case c.UnknownFields == "reject" && len(c.Columns) > 0:
-		return errors.New("unknown_fields: reject has no meaning beside columns, which say what is taken")
+
+	}
+	if err := tables.CheckFields(c.UnknownFields, c.Columns); err != nil {
+		return err
 	}
 	for _, name := range []string{c.Table, c.LedgerTable} {
 		if _, err := parseName(name); err != nil {
@@ -124,16 +121,8 @@ func (c Config) validateStatement() error {
 }
 
 func (c Config) validateUpsert() error {
-	if len(c.Key) == 0 {
-		return errors.New("key is missing: mode upsert needs the columns that identify a row; to have a row per record, set mode: append")
-	}
-	for i, k := range c.Key {
-		if slices.Contains(c.Key[:i], k) {
-			return fmt.Errorf("key names the column %q twice", k)
-		}
-		if _, ok := c.Columns[k]; len(c.Columns) > 0 && !ok {
-			return fmt.Errorf("columns lacks the key column %q", k)
-		}
+	if err := tables.CheckKey(c.Key, c.Columns); err != nil {
+		return err
 	}
 	return c.validateColumns()
 }
@@ -149,13 +138,8 @@ func (c Config) validateColumns() error {
 			return fmt.Errorf("audit.%s names the column %q, which key or columns fill already", o.setting, o.column)
 		}
 	}
-	switch {
-	case !c.Create && len(c.Schema) > 0:
-		return errors.New("schema has no meaning without create: true")
-	case c.Create && len(c.Schema) == 0:
-		return errors.New("create: true needs schema: the columns of the table with their types")
-	case !c.Create:
-		return nil
+	if err := tables.CheckCreate(c.Create, c.Schema); err != nil || !c.Create {
+		return err
 	}
 	need := slices.Clone(c.Key)
 	for col := range c.Columns {
@@ -189,40 +173,4 @@ func (a Audit) named() []ownColumn {
 		{"insert_count", a.InsertCount, "integer NOT NULL DEFAULT 1"},
 	}
 	return slices.DeleteFunc(all, func(o ownColumn) bool { return o.column == "" })
-}
-
-// exprs are the compiled expressions of a Config.
-type exprs struct {
-	columns map[string]*cel.Expr // nil: fields go to columns by name
-	version *cel.Expr            // nil: none
-	args    []*cel.Expr
-}
-
-func (c Config) compile() (exprs, error) {
-	var x exprs
-	env, err := cel.NewEnv(cel.Options{})
-	if err != nil {
-		return x, err
-	}
-	if len(c.Columns) > 0 {
-		x.columns = map[string]*cel.Expr{}
-	}
-	for col, src := range c.Columns {
-		if x.columns[col], err = env.Compile(src, cel.TypeAny); err != nil {
-			return x, fmt.Errorf("columns.%s: %w", col, err)
-		}
-	}
-	if c.Version != "" {
-		if x.version, err = env.Compile(c.Version, cel.TypeAny); err != nil {
-			return x, fmt.Errorf("version: %w", err)
-		}
-	}
-	for i, src := range c.Args {
-		e, err := env.Compile(src, cel.TypeAny)
-		if err != nil {
-			return x, fmt.Errorf("args[%d]: %w", i, err)
-		}
-		x.args = append(x.args, e)
-	}
-	return x, nil
 }

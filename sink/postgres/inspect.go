@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
@@ -161,9 +161,7 @@ func (t *tableInfo) find(name string) int {
 
 // unique reports whether exactly these columns identify a row.
 func (t *tableInfo) unique(key []string) bool {
-	return slices.ContainsFunc(t.uniques, func(cols []string) bool {
-		return len(cols) == len(key) && !slices.ContainsFunc(key, func(k string) bool { return !slices.Contains(cols, k) })
-	})
+	return slices.ContainsFunc(t.uniques, func(cols []string) bool { return tables.SameColumns(cols, key) })
 }
 
 // missing says that a column does not exist, with what it may have been meant.
@@ -171,9 +169,6 @@ func (t *tableInfo) missing(setting, col string) error {
 	names := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		names[i] = c.name
-		if strings.EqualFold(c.name, col) {
-			return fmt.Errorf("%s: table %s has no column %q; did you mean %q? Names are compared with their case", setting, t.name, col, c.name)
-		}
 	}
-	return fmt.Errorf("%s: table %s has no column %q that can be written; it has %s", setting, t.name, col, strings.Join(names, ", "))
+	return tables.Missing(setting, t.name.String(), col, names)
 }

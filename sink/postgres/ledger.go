@@ -113,7 +113,7 @@ func posOf(epoch, index []byte) (p sink.Pos, err error) {
 }
 
 // begin makes the mark of a task that has none, at the place where it begins, or
-// notes who is at work, and gives where it stands.
+// notes who is at work.
 func (l *ledger) begin(ctx context.Context, at sink.Pos) error {
 	_, err := l.c.query(ctx, "INSERT INTO "+l.table.String()+` AS dst
 		(pipeline, sink, generation, task, incarnation, attempt, epoch, "index")

@@ -3,6 +3,8 @@ package postgres
 import (
 	"fmt"
 	"strings"
+
+	"exactly/internal/tables"
 )
 
 // tableName is a table with its schema; "" is the first of the search path.
@@ -63,9 +65,9 @@ func closing(s string) int {
 // String is the name as SQL.
 func (n tableName) String() string {
 	if n.schema == "" {
-		return quote(n.table)
+		return tables.Quote(n.table)
 	}
-	return quote(n.schema) + "." + quote(n.table)
+	return tables.Quote(n.schema) + "." + tables.Quote(n.table)
 }
 
 // beside gives another name the schema of n, unless it has one.
@@ -74,17 +76,6 @@ func (n tableName) beside(other tableName) tableName {
 		other.schema = n.schema
 	}
 	return other
-}
-
-// quote makes an identifier of any name.
-func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
-func quoteAll(names []string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = quote(n)
-	}
-	return strings.Join(out, ", ")
 }
 
 // literal makes a string constant of any text.

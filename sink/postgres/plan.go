@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
 // plan is how records become rows of a table that has been looked at.
 type plan struct {
 	cfg   Config
-	x     exprs
+	x     tables.Exprs
 	info  *tableInfo
 	index map[string]int // columns that fields go to by name
 	exprs []int          // columns that expressions fill, where columns says so
@@ -28,13 +28,15 @@ type plan struct {
 	inTurn         bool // keys that differ as text may be the same: statements follow the source's order
 
 	shapes map[string]*shape
+	remove *shape // of deletes: the values of the key, and then of the order
 }
 
 // errCreate: the table is not there and may be made.
 var errCreate = errors.New("the table does not exist")
 
 // newPlan looks at the table and holds the settings against it.
-func newPlan(ctx context.Context, c *conn, cfg Config, x exprs) (*plan, error) {
+// It keeps the places of records in rows only if ordered.
+func newPlan(ctx context.Context, c *conn, cfg Config, x tables.Exprs, ordered bool) (*plan, error) {
 	name, err := parseName(cfg.Table)
 	if err != nil {
 		return nil, sink.Fatal(err)
@@ -56,6 +58,10 @@ func newPlan(ctx context.Context, c *conn, cfg Config, x exprs) (*plan, error) {
 	if err := p.resolve(); err != nil {
 		return nil, sink.Fatal(err)
 	}
+	if !ordered {
+		p.order = -1
+	}
+	p.remove = p.removal()
 	return p, p.allowed(ctx, c)
 }
 
@@ -66,7 +72,7 @@ func (p *plan) resolve() error {
 			return p.info.missing("schema", col)
 		}
 	}
-	for _, col := range slices.Sorted(maps.Keys(p.x.columns)) {
+	for _, col := range slices.Sorted(maps.Keys(p.x.Columns)) {
 		i := p.info.find(col)
 		if i < 0 {
 			return p.info.missing("columns", col)
@@ -77,7 +83,7 @@ func (p *plan) resolve() error {
 	for _, o := range p.cfg.Audit.named() {
 		i := p.info.find(o.column)
 		if i < 0 {
-			return fmt.Errorf("%w; make it with ALTER TABLE %s ADD COLUMN %s %s", p.info.missing("audit."+o.setting, o.column), p.info.name, quote(o.column), o.define)
+			return fmt.Errorf("%w; make it with ALTER TABLE %s ADD COLUMN %s %s", p.info.missing("audit."+o.setting, o.column), p.info.name, tables.Quote(o.column), o.define)
 		}
 		p.own[o.setting] = i
 		delete(p.index, o.column)
@@ -95,44 +101,33 @@ func (p *plan) resolve() error {
 	}
 	if !p.info.unique(p.cfg.Key) {
 		return fmt.Errorf("key: table %s has no UNIQUE or PRIMARY KEY constraint of exactly (%s) that is checked at once, so that rows of one key could be doubled; make one with CREATE UNIQUE INDEX ON %s (%s)",
-			p.info.name, strings.Join(p.cfg.Key, ", "), p.info.name, quoteAll(p.cfg.Key))
+			p.info.name, strings.Join(p.cfg.Key, ", "), p.info.name, tables.QuoteAll(p.cfg.Key))
 	}
 	return p.resolveOrder()
 }
 
 // resolveOrder finds the columns that say which record of a key is newer.
 func (p *plan) resolveOrder() error {
-	if p.x.version == nil {
-		if p.order = p.info.find(columnOrder); p.order >= 0 && p.info.columns[p.order].kind != kindBytes {
-			return fmt.Errorf("the column %s of table %s is no bytea", columnOrder, p.info.name)
+	if p.x.Version == nil {
+		if p.order = p.info.find(tables.ColumnOrder); p.order >= 0 && p.info.columns[p.order].kind != kindBytes {
+			return fmt.Errorf("the column %s of table %s is no bytea", tables.ColumnOrder, p.info.name)
 		}
-		delete(p.index, columnOrder)
+		delete(p.index, tables.ColumnOrder)
 		return nil
 	}
-	col := p.cfg.versionColumn(func(name string) bool { return p.info.find(name) >= 0 })
+	col := tables.VersionColumn(p.cfg.Version, p.cfg.Columns, func(name string) bool { return p.info.find(name) >= 0 })
 	if p.version = p.info.find(col); p.version < 0 {
 		return fmt.Errorf("version: table %s has no column %s to keep the version of each row in; make one of the version's type with ALTER TABLE %s ADD COLUMN %s",
 			p.info.name, col, p.info.name, col)
 	}
-	if col == columnVersion {
-		delete(p.index, columnVersion)
+	if col == tables.ColumnVersion {
+		delete(p.index, tables.ColumnVersion)
 	}
 	return nil
 }
 
 // ordered: an older record cannot overwrite a newer row, whoever replays it.
 func (p *plan) ordered() bool { return p.version >= 0 || p.order >= 0 }
-
-// versionColumn is where the version of a row is kept: in the column of its
-// name, where the version is simply a field that has one, else in a column of
-// its own.
-func (c Config) versionColumn(has func(name string) bool) string {
-	src, mapped := c.Columns[c.Version]
-	if mapped && src == c.Version || len(c.Columns) == 0 && has(c.Version) {
-		return c.Version
-	}
-	return columnVersion
-}
 
 // allowed asks for the rights that every record needs, and lets the server read
 // the statement, so that what it has against them is said at the start.
@@ -141,14 +136,13 @@ func (p *plan) allowed(ctx context.Context, c *conn) error {
 	if p.cfg.Mode == modeAppend {
 		need = "INSERT"
 	}
-	for _, right := range strings.Split(need, ", ") {
-		rows, err := c.query(ctx, "SELECT has_table_privilege(to_regclass($1), $2)", []byte(p.info.name.String()), []byte(right))
-		if err != nil {
-			return fmt.Errorf("ask for the rights on table %s: %w", p.info.name, err)
-		}
-		if string(rows[0][0]) != "t" {
-			return sink.Fatal(fmt.Errorf("table: the user of dsn lacks %s on %s; mode %s needs GRANT %s ON %s", right, p.info.name, p.cfg.Mode, need, p.info.name))
-		}
+	lacks, err := c.query(ctx, "SELECT r.name FROM unnest(string_to_array($2, ', ')) AS r(name) WHERE NOT has_table_privilege(to_regclass($1), r.name)",
+		[]byte(p.info.name.String()), []byte(need))
+	if err != nil {
+		return fmt.Errorf("ask for the rights on table %s: %w", p.info.name, err)
+	}
+	if len(lacks) > 0 {
+		return sink.Fatal(fmt.Errorf("table: the user of dsn lacks %s on %s; mode %s needs GRANT %s ON %s", lacks[0][0], p.info.name, p.cfg.Mode, need, p.info.name))
 	}
 	return nil
 }
@@ -156,9 +150,9 @@ func (p *plan) allowed(ctx context.Context, c *conn) error {
 // shape is the set of columns that a record fills. Records of one shape share
 // a statement.
 type shape struct {
-	cols   []int
-	insert string
-	types  []uint32 // of its parameters
+	cols  []int
+	sql   string
+	types []uint32 // of its parameters
 }
 
 // maxShapes at once: records of ever other shapes must not fill the memory.
@@ -178,7 +172,7 @@ func (p *plan) shape(mask []byte) *shape {
 			s.cols = append(s.cols, i)
 		}
 	}
-	s.insert = p.insert(s.cols)
+	s.sql = p.insert(s.cols)
 	s.types = slices.Repeat([]uint32{oidTextArray}, len(s.cols))
 	p.shapes[string(mask)] = s
 	return s
@@ -194,7 +188,7 @@ func (p *plan) insert(cols []int) string {
 	}
 	s := "INSERT INTO " + p.info.name.String() + ` AS dst (` + strings.Join(names, ", ") + ") SELECT " + strings.Join(casts, ", ") + " FROM " + arrays(len(cols))
 	if p.cfg.Mode == modeUpsert {
-		s += " ON CONFLICT (" + quoteAll(p.cfg.Key) + ") DO " + p.update(cols)
+		s += " ON CONFLICT (" + tables.QuoteAll(p.cfg.Key) + ") DO " + p.update(cols)
 	}
 	return s
 }
@@ -274,6 +268,9 @@ func (p *plan) differs(col int) string {
 	return fmt.Sprintf("dst.%s IS DISTINCT FROM excluded.%s", name, name)
 }
 
+// orderPart takes bytes of a place, for tables.NotOlder.
+const orderPart = "substring(%s from %d for %d)"
+
 // newer is the condition that the record is not older than the row; "": none.
 func (p *plan) newer() string {
 	switch {
@@ -282,14 +279,13 @@ func (p *plan) newer() string {
 		return fmt.Sprintf("(dst.%s IS NULL OR dst.%s <= excluded.%s)", v, v, v)
 	case p.order >= 0:
 		o := p.name(p.order)
-		return orderAfter("dst."+o, "excluded."+o)
+		return tables.NotOlder("dst."+o, "excluded."+o, orderPart)
 	}
 	return ""
 }
 
-// remove writes the statement for deletes, with the arrays of the key's values
-// and then of the order as parameters.
-func (p *plan) remove() string {
+// removal makes the shape of deletes.
+func (p *plan) removal() *shape {
 	var conds []string
 	for i, k := range p.key {
 		conds = append(conds, fmt.Sprintf("dst.%s = u.c%d::%s", p.name(k), i+1, p.info.columns[k].cast))
@@ -297,12 +293,15 @@ func (p *plan) remove() string {
 	n := len(p.key)
 	if p.order >= 0 {
 		n++
-		conds = append(conds, orderAfter("dst."+p.name(p.order), fmt.Sprintf("u.c%d::bytea", n)))
+		conds = append(conds, tables.NotOlder("dst."+p.name(p.order), fmt.Sprintf("u.c%d::bytea", n), orderPart))
 	}
-	return "DELETE FROM " + p.info.name.String() + " AS dst USING " + arrays(n) + " WHERE " + strings.Join(conds, " AND ")
+	return &shape{
+		sql:   "DELETE FROM " + p.info.name.String() + " AS dst USING " + arrays(n) + " WHERE " + strings.Join(conds, " AND "),
+		types: slices.Repeat([]uint32{oidTextArray}, n),
+	}
 }
 
-func (p *plan) name(col int) string { return quote(p.info.columns[col].name) }
+func (p *plan) name(col int) string { return tables.Quote(p.info.columns[col].name) }
 
 // createTable gives the statement that makes the table.
 func (c Config) createTable() (string, error) {
@@ -310,23 +309,16 @@ func (c Config) createTable() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cols := slices.Sorted(maps.Keys(c.Schema))
-	rank := func(col string) int {
-		if i := slices.Index(c.Key, col); i >= 0 {
-			return i
-		}
-		return len(c.Key)
-	}
-	sort.SliceStable(cols, func(i, j int) bool { return rank(cols[i]) < rank(cols[j]) })
+	cols := tables.KeyFirst(c.Key, slices.Collect(maps.Keys(c.Schema)))
 	var defs []string
 	primary := false
 	for _, col := range cols {
-		defs = append(defs, quote(col)+" "+c.Schema[col])
+		defs = append(defs, tables.Quote(col)+" "+c.Schema[col])
 		primary = primary || strings.Contains(strings.ToLower(strings.Join(strings.Fields(c.Schema[col]), " ")), "primary key")
 	}
 	own := func(name, definition string) {
 		if _, ok := c.Schema[name]; !ok {
-			defs = append(defs, quote(name)+" "+definition)
+			defs = append(defs, tables.Quote(name)+" "+definition)
 		}
 	}
 	for _, o := range c.Audit.named() {
@@ -334,10 +326,10 @@ func (c Config) createTable() (string, error) {
 	}
 	if c.Mode == modeUpsert {
 		if c.Version == "" {
-			own(columnOrder, "bytea")
+			own(tables.ColumnOrder, "bytea")
 		}
 		if !primary {
-			defs = append(defs, "PRIMARY KEY ("+quoteAll(c.Key)+")")
+			defs = append(defs, "PRIMARY KEY ("+tables.QuoteAll(c.Key)+")")
 		}
 	}
 	return "CREATE TABLE IF NOT EXISTS " + name.String() + " (" + strings.Join(defs, ", ") + ")", nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"exactly/internal/tables"
 	"exactly/record"
 	"exactly/sink"
 	"exactly/step/cel"
@@ -16,16 +17,14 @@ type row struct {
 	vars   cel.Vars
 	vals   [][]byte
 	mask   []byte // see plan.shape
-	prefix [16]byte
+	prefix tables.Prefix
 	run    []byte
-	ledger bool // positions mean something: not at least once
 }
 
 func newRow(p *plan, o sink.Owner) *row {
 	n := len(p.info.columns)
 	return &row{
-		p: p, vals: make([][]byte, n), mask: make([]byte, n), prefix: orderPrefix(o), run: []byte(runID(o)),
-		ledger: o.Guarantee != sink.AtLeastOnce,
+		p: p, vals: make([][]byte, n), mask: make([]byte, n), prefix: tables.PrefixOf(o), run: []byte(runID(o)),
 	}
 }
 
@@ -39,7 +38,7 @@ func (r *row) fill(rec *record.Record, pos sink.Pos) error {
 	clear(r.mask)
 	r.vars.Reset(rec)
 	var err error
-	if r.p.x.columns != nil {
+	if r.p.x.Columns != nil {
 		err = r.evaluate()
 	} else {
 		err = r.fields()
@@ -48,7 +47,7 @@ func (r *row) fill(rec *record.Record, pos sink.Pos) error {
 		err = r.version()
 	}
 	if err != nil {
-		return poison(err)
+		return tables.Poison(err)
 	}
 	for _, k := range r.p.key {
 		if r.vals[k] == nil { // NULLs are never equal: each would be a row of its own
@@ -91,7 +90,7 @@ func (r *row) fields() error {
 func (r *row) evaluate() error {
 	for _, col := range r.p.exprs {
 		c := &r.p.info.columns[col]
-		v, err := exprValue(r.p.x.columns[c.name], &r.vars, c)
+		v, err := exprValue(r.p.x.Columns[c.name], &r.vars, c)
 		if err != nil {
 			return fmt.Errorf("columns.%s: %w", c.name, err)
 		}
@@ -101,7 +100,7 @@ func (r *row) evaluate() error {
 }
 
 func (r *row) version() error {
-	v, err := exprValue(r.p.x.version, &r.vars, &r.p.info.columns[r.p.version])
+	v, err := exprValue(r.p.x.Version, &r.vars, &r.p.info.columns[r.p.version])
 	if err != nil {
 		return fmt.Errorf("version: %w", err)
 	}
@@ -114,8 +113,8 @@ func (r *row) version() error {
 
 // audit fills the columns of the sink's own.
 func (r *row) audit(rec *record.Record, pos sink.Pos) {
-	if r.p.order >= 0 && r.ledger {
-		r.set(r.p.order, bytea(orderOf(r.prefix, pos)))
+	if r.p.order >= 0 {
+		r.set(r.p.order, bytea(r.prefix.Place(pos)))
 	}
 	for setting, col := range r.p.own {
 		switch setting {
@@ -135,14 +134,4 @@ func (r *row) audit(rec *record.Record, pos sink.Pos) {
 			r.set(col, []byte("1"))
 		}
 	}
-}
-
-// poison classes what is wrong with one record; errors of expressions and of
-// JSON bring a code of their own.
-func poison(err error) error {
-	var ee *cel.EvalError
-	if errors.As(err, &ee) {
-		return sink.Poison(ee.Code, err)
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
@@ -19,7 +20,7 @@ import (
 type Sink struct {
 	name string
 	cfg  Config
-	x    exprs
+	x    tables.Exprs
 	base *pgconn.Config
 }
 
@@ -35,7 +36,7 @@ func New(name string, c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: dsn: %w", name, err) // without the password: pgconn leaves it out
 	}
-	x, err := c.compile()
+	x, err := tables.Compile(c.Columns, c.Version, c.Args)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
@@ -60,7 +61,7 @@ func (s *Sink) Check(ctx context.Context) error {
 	defer c.close()
 	if s.cfg.Mode == modeStatement {
 		_, err = s.parameters(ctx, c)
-	} else if _, err = newPlan(ctx, c, s.cfg, s.x); errors.Is(err, errCreate) {
+	} else if _, err = newPlan(ctx, c, s.cfg, s.x, true); errors.Is(err, errCreate) {
 		err = nil
 	}
 	return s.wrap("check", err)
@@ -148,15 +149,11 @@ func (s *Sink) ready(ctx context.Context, t *task, c *conn) (err error) {
 		return sink.Fatal(err)
 	}
 	t.ledger = name.beside(ledgerName)
-	c.plan, err = newPlan(ctx, c, s.cfg, s.x)
-	if errors.Is(err, errCreate) {
-		if err = s.createTable(ctx, c); err != nil {
+	if err = t.look(ctx, c); errors.Is(err, errCreate) {
+		if err := s.createTable(ctx, c); err != nil {
 			return fmt.Errorf("create table %s: %w", name, err)
 		}
-		c.plan, err = newPlan(ctx, c, s.cfg, s.x)
-	}
-	if err == nil && t.o.Guarantee == sink.AtLeastOnce {
-		c.plan.order = -1
+		return t.look(ctx, c)
 	}
 	return err
 }
@@ -222,7 +219,7 @@ func (t *task) resume(ctx context.Context, c *conn, confirmed sink.Pos) (sink.Re
 func (t *task) replay() error {
 	return sink.Fatal(fmt.Errorf("generation %d may read the source again, and nothing in table %s tells which row is newer: "+
 		"ALTER TABLE %s ADD COLUMN %s bytea, or set version, or, if older records may overwrite newer rows, allow_replay: true",
-		t.o.Generation, t.c.plan.info.name, t.c.plan.info.name, columnOrder))
+		t.o.Generation, t.c.plan.info.name, t.c.plan.info.name, tables.ColumnOrder))
 }
 
 // sessionName is what other sessions know this one by: whose task it works for,

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"exactly/internal/failpoint"
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
@@ -44,15 +45,12 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 	}
 	c := t.c
 	if c.plan == nil && t.s.cfg.Mode != modeStatement {
-		if c.plan, err = newPlan(ctx, c, t.s.cfg, t.s.x); err != nil {
+		if err := t.look(ctx, c); err != nil {
 			t.drop()
 			if errors.Is(err, errCreate) { // not made again: its rows are missing
 				err = sink.Fatal(fmt.Errorf("table %s: %w; restore it, or reset the pipeline", t.s.cfg.Table, err))
 			}
 			return err
-		}
-		if t.o.Guarantee == sink.AtLeastOnce {
-			c.plan.order = -1
 		}
 	}
 	failed := true // a panic counts
@@ -66,6 +64,12 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 	return err
 }
 
+// look makes the plan for the table.
+func (t *task) look(ctx context.Context, c *conn) (err error) {
+	c.plan, err = newPlan(ctx, c, t.s.cfg, t.s.x, t.o.Guarantee != sink.AtLeastOnce)
+	return err
+}
+
 func (t *task) drop() {
 	if t.c != nil {
 		t.c.close()
@@ -76,25 +80,12 @@ func (t *task) drop() {
 // Apply implements sink.OutboxTask. A large batch takes several transactions,
 // each with its own move of the ledger.
 func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
-	res := sink.Result{Through: b.Prev}
 	ctx, cancel := t.timeout(ctx)
 	defer cancel()
-	for rest := b.Records; ; {
-		part := sink.Batch{Prev: res.Through, Through: b.Through, Confirmed: b.Confirmed, Records: rest}
-		if len(rest) > maxTransaction {
-			part.Records = rest[:maxTransaction]
-			part.Through = part.Records[maxTransaction-1].Pos
-		}
-		rest = rest[len(part.Records):]
+	return tables.Split(b, maxTransaction, func(part sink.Batch) ([]sink.Verdict, error) {
 		vs, err := t.apply(ctx, part)
-		if err != nil {
-			return res, t.s.wrap(fmt.Sprintf("apply behind %s to", part.Prev), err)
-		}
-		res.Through, res.Verdicts = part.Through, append(res.Verdicts, vs...)
-		if len(rest) == 0 {
-			return res, nil
-		}
-	}
+		return vs, t.s.wrap(fmt.Sprintf("apply behind %s to", part.Prev), err)
+	})
 }
 
 // apply is one transaction, made again carefully if a row is refused.
@@ -165,10 +156,7 @@ func (t *task) start(ctx context.Context, c *conn, b sink.Batch) (sink.Pos, erro
 
 // fill writes what is behind the mark, and moves it.
 func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at sink.Pos, careful bool) error {
-	rest := b.Records
-	for len(rest) > 0 && !at.Before(rest[0].Pos) {
-		rest = rest[1:]
-	}
+	rest := tables.After(at, b.Records)
 	w.arrange(rest)
 	write := w.write
 	if careful {
@@ -191,13 +179,7 @@ func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at si
 }
 
 func (t *task) behind(at sink.Pos, found bool, want sink.Pos) error {
-	have := "stands at " + at.String()
-	if !found {
-		have = "has no mark"
-	}
-	return fmt.Errorf("%w: %s %s for pipeline %s, sink %s, generation %d, task %d, and %s was applied already;"+
-		" the database was replaced or restored from an older copy: put the newer one back, or start a new generation that reads the source again",
-		sink.ErrLedgerBehind, t.ledger, have, t.o.Pipeline, t.o.Sink, t.o.Generation, t.o.Task, want)
+	return tables.Behind(t.ledger.String(), "database", t.o, at, found, want)
 }
 
 // Close implements sink.OutboxTask.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"exactly/internal/tables"
 	"exactly/sink"
 	"exactly/step/cel"
 )
@@ -109,11 +110,19 @@ type writer struct {
 	groups   []*group
 	verdicts []sink.Verdict
 
+	prefix tables.Prefix
+	keys   []*column      // of the key
 	round  map[string]int // by key: how many records of it came
-	open   map[string]*group
+	open   map[place]*group
 	base   int // no record goes into an earlier round
 	last   int // the highest round so far
 	before *shape
+}
+
+// place is what one statement takes: the records of a shape in a round.
+type place struct {
+	round int
+	shape *shape
 }
 
 func (w *writer) refuse(at sink.Pos, err error) {
@@ -130,7 +139,10 @@ func (w *writer) arrange(entries []sink.Entry) {
 		w.statements(entries)
 		return
 	}
-	w.round, w.open = map[string]int{}, map[string]*group{}
+	w.prefix, w.round, w.open = tables.PrefixOf(w.t.o), map[string]int{}, map[place]*group{}
+	for _, k := range w.p.key {
+		w.keys = append(w.keys, &w.p.info.columns[k])
+	}
 	r := newRow(w.p, w.t.o)
 	for i := range entries {
 		e := &entries[i]
@@ -155,7 +167,7 @@ func (w *writer) arrange(entries []sink.Entry) {
 		for i, c := range w.p.key {
 			key[i] = r.vals[c]
 		}
-		w.upsert(s, s.insert, s.types, key, vals, e.Pos)
+		w.upsert(s, key, vals, e.Pos)
 	}
 	if w.p.cfg.Mode == modeAppend {
 		return
@@ -166,20 +178,20 @@ func (w *writer) arrange(entries []sink.Entry) {
 func (w *writer) append(s *shape, vals [][]byte, pos sink.Pos) {
 	if w.before != s {
 		w.before = s
-		w.groups = append(w.groups, &group{sql: s.insert, types: s.types, copy: w.p.copyFrom(s.cols)})
+		w.groups = append(w.groups, &group{sql: s.sql, types: s.types, copy: w.p.copyFrom(s.cols)})
 	}
 	g := w.groups[len(w.groups)-1]
 	g.vals, g.pos = append(g.vals, vals), append(g.pos, pos)
 }
 
 // upsert puts one record, or one delete, into its round.
-func (w *writer) upsert(s *shape, sql string, types []uint32, key, vals [][]byte, pos sink.Pos) {
+func (w *writer) upsert(s *shape, key, vals [][]byte, pos sink.Pos) {
 	if w.p.inTurn && s != w.before {
 		w.base, w.before = w.last+1, s
 	}
 	var k []byte
 	for i, v := range key {
-		if c := &w.p.info.columns[w.p.key[i]]; c.exact {
+		if c := w.keys[i]; c.exact {
 			v = canonical(v, c)
 		}
 		k = append(binary.AppendUvarint(k, uint64(len(v))), v...)
@@ -187,10 +199,10 @@ func (w *writer) upsert(s *shape, sql string, types []uint32, key, vals [][]byte
 	n := max(w.round[string(k)], w.base)
 	w.round[string(k)] = n + 1
 	w.last = max(w.last, n)
-	at := fmt.Sprintf("%d %s", n, sql)
+	at := place{n, s}
 	g := w.open[at]
 	if g == nil {
-		g = &group{sql: sql, types: types, at: n}
+		g = &group{sql: s.sql, types: s.types, at: n}
 		w.open[at] = g
 		w.groups = append(w.groups, g)
 	}
@@ -203,20 +215,16 @@ func (w *writer) remove(e *sink.Entry) {
 		w.refuse(e.Pos, sink.Poison(codeKey, errors.New("a table of mode append knows no deletes")))
 		return
 	}
-	cols := make([]*column, len(w.p.key))
-	for i, k := range w.p.key {
-		cols[i] = &w.p.info.columns[k]
-	}
-	key, err := deleteKey(e.Key, cols)
+	key, err := deleteKey(e.Key, w.keys)
 	if err != nil {
 		w.refuse(e.Pos, err)
 		return
 	}
 	vals := slices.Clone(key)
 	if w.p.order >= 0 {
-		vals = append(vals, bytea(orderOf(orderPrefix(w.t.o), e.Pos)))
+		vals = append(vals, bytea(w.prefix.Place(e.Pos)))
 	}
-	w.upsert(nil, w.p.remove(), slices.Repeat([]uint32{oidTextArray}, len(vals)), key, vals, e.Pos)
+	w.upsert(w.p.remove, key, vals, e.Pos)
 }
 
 // statements makes one of each record.
@@ -228,7 +236,7 @@ func (w *writer) statements(entries []sink.Entry) {
 		vars.Reset(&e.Record)
 		vals, err := w.arguments(vars)
 		if err != nil {
-			w.refuse(e.Pos, poison(err))
+			w.refuse(e.Pos, tables.Poison(err))
 			continue
 		}
 		g.vals, g.pos = append(g.vals, vals), append(g.pos, e.Pos)
@@ -239,8 +247,8 @@ func (w *writer) statements(entries []sink.Entry) {
 }
 
 func (w *writer) arguments(vars *cel.Vars) ([][]byte, error) {
-	vals := make([][]byte, len(w.t.s.x.args))
-	for i, x := range w.t.s.x.args {
+	vals := make([][]byte, len(w.t.s.x.Args))
+	for i, x := range w.t.s.x.Args {
 		v, err := exprValue(x, vars, &w.t.params[i])
 		if err != nil {
 			return nil, fmt.Errorf("args[%d]: %w", i, err)

@@ -3,11 +3,10 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"exactly/step/cel"
+	"exactly/internal/tables"
 )
 
 // Config says which table records go to, and how.
@@ -35,9 +34,7 @@ const (
 // Columns of the sink's own. The first two are used where the table has them;
 // create makes them.
 const (
-	columnOrder   = "exactly_order"
-	columnVersion = "exactly_version"
-	columnCount   = "insert_count"
+	columnCount = "insert_count"
 )
 
 // withDefaults fills in what the zero value leaves open.
@@ -68,16 +65,16 @@ func (c Config) validate() error {
 		return errors.New("table is missing: name the table that gets the records")
 	case c.Mode != modeUpsert && c.Mode != modeAppend:
 		return fmt.Errorf("mode is %q, want upsert or append", c.Mode)
-	case c.UnknownFields != "ignore" && c.UnknownFields != "reject":
-		return fmt.Errorf("unknown_fields is %q, want ignore or reject", c.UnknownFields)
-	case c.UnknownFields == "reject" && len(c.Columns) > 0:
-		return errors.New("unknown_fields: reject has no meaning beside columns, which say what is taken")
+
 	case c.BusyTimeout < 0:
 		return fmt.Errorf("busy_timeout is %v, want 0 or more", c.BusyTimeout)
 	case strings.EqualFold(c.Table, c.LedgerTable) || strings.EqualFold(c.Table, c.LedgerTable+"_verdicts"):
 		return fmt.Errorf("table %q is the sink's own: choose another table or another ledger_table", c.Table)
 	case strings.ContainsRune(c.Path+c.Table+c.LedgerTable, 0):
 		return errors.New("path, table and ledger_table must not hold a NUL")
+	}
+	if err := tables.CheckFields(c.UnknownFields, c.Columns); err != nil {
+		return err
 	}
 	if c.Mode == modeUpsert {
 		return c.validateUpsert()
@@ -89,28 +86,15 @@ func (c Config) validate() error {
 }
 
 func (c Config) validateUpsert() error {
-	if len(c.Key) == 0 {
-		return errors.New("key is missing: mode upsert needs the columns that identify a row; to have a row per record, set mode: append")
-	}
-	for i, k := range c.Key {
-		if slices.Contains(c.Key[:i], k) {
-			return fmt.Errorf("key names the column %q twice", k)
-		}
-		if _, ok := c.Columns[k]; len(c.Columns) > 0 && !ok {
-			return fmt.Errorf("columns lacks the key column %q", k)
-		}
+	if err := tables.CheckKey(c.Key, c.Columns); err != nil {
+		return err
 	}
 	return c.validateSchema()
 }
 
 func (c Config) validateSchema() error {
-	switch {
-	case !c.Create && len(c.Schema) > 0:
-		return errors.New("schema has no meaning without create: true")
-	case c.Create && len(c.Schema) == 0:
-		return errors.New("create: true needs schema: the columns of the table with their types")
-	case !c.Create:
-		return nil
+	if err := tables.CheckCreate(c.Create, c.Schema); err != nil || !c.Create {
+		return err
 	}
 	for _, k := range c.Key {
 		if _, ok := c.Schema[k]; !ok {
@@ -123,35 +107,4 @@ func (c Config) validateSchema() error {
 		}
 	}
 	return nil
-}
-
-// exprs are the compiled expressions of a Config.
-type exprs struct {
-	columns map[string]*cel.Expr // nil: fields go to columns by name
-	version *cel.Expr            // nil: none
-}
-
-func (c Config) compile() (exprs, error) {
-	var x exprs
-	if len(c.Columns) == 0 && c.Version == "" {
-		return x, nil
-	}
-	env, err := cel.NewEnv(cel.Options{})
-	if err != nil {
-		return x, err
-	}
-	if len(c.Columns) > 0 {
-		x.columns = map[string]*cel.Expr{}
-	}
-	for col, src := range c.Columns {
-		if x.columns[col], err = env.Compile(src, cel.TypeAny); err != nil {
-			return x, fmt.Errorf("columns.%s: %w", col, err)
-		}
-	}
-	if c.Version != "" {
-		if x.version, err = env.Compile(c.Version, cel.TypeAny); err != nil {
-			return x, fmt.Errorf("version: %w", err)
-		}
-	}
-	return x, nil
 }

@@ -219,6 +219,3 @@ func (c *conn) transact(ctx context.Context, f func() error, commit func(do func
 
 // plainly is a commit with nothing around it.
 func plainly(do func() error) error { return do() }
-
-// quote makes an identifier of any name.
-func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -9,13 +9,14 @@ import (
 	"strconv"
 	"strings"
 
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
 // plan is how records become rows of a table that has been looked at.
 type plan struct {
 	cfg   Config
-	x     exprs
+	x     tables.Exprs
 	info  *tableInfo
 	index map[string]int // columns that fields go to by name
 	exprs []int          // columns that expressions fill, where columns says so
@@ -30,7 +31,7 @@ type plan struct {
 var errCreate = errors.New("the table does not exist")
 
 // newPlan looks at the table and holds the settings against it.
-func newPlan(ctx context.Context, c *conn, cfg Config, x exprs) (*plan, error) {
+func newPlan(ctx context.Context, c *conn, cfg Config, x tables.Exprs) (*plan, error) {
 	info, err := c.inspect(ctx, cfg.Table)
 	if errors.Is(err, errNoTable) {
 		if cfg.Create {
@@ -61,7 +62,7 @@ func (p *plan) resolve() error {
 			return p.info.missing("schema", p.cfg.Table, col)
 		}
 	}
-	for _, col := range slices.Sorted(maps.Keys(p.x.columns)) {
+	for _, col := range slices.Sorted(maps.Keys(p.x.Columns)) {
 		i := p.info.find(col)
 		if i < 0 {
 			return p.info.missing("columns", p.cfg.Table, col)
@@ -81,7 +82,7 @@ func (p *plan) resolve() error {
 	}
 	if !p.info.unique(p.cfg.Key) {
 		return fmt.Errorf("key: table %s has no UNIQUE or PRIMARY KEY constraint of exactly (%s), so that rows of one key could be doubled; make one with CREATE UNIQUE INDEX … ON %s (%s)",
-			p.cfg.Table, strings.Join(p.cfg.Key, ", "), quote(p.cfg.Table), quoteAll(p.cfg.Key))
+			p.cfg.Table, strings.Join(p.cfg.Key, ", "), tables.Quote(p.cfg.Table), tables.QuoteAll(p.cfg.Key))
 	}
 	return p.resolveOwn()
 }
@@ -91,35 +92,24 @@ func (p *plan) resolveOwn() error {
 	if p.cfg.InsertCount {
 		if p.count = p.info.find(columnCount); p.count < 0 {
 			return fmt.Errorf("insert_count: table %s has no column %s; make one with ALTER TABLE %s ADD COLUMN %s INTEGER NOT NULL DEFAULT 1",
-				p.cfg.Table, columnCount, quote(p.cfg.Table), columnCount)
+				p.cfg.Table, columnCount, tables.Quote(p.cfg.Table), columnCount)
 		}
 		delete(p.index, columnCount)
 	}
-	if p.x.version == nil {
-		p.order = p.info.find(columnOrder)
-		delete(p.index, columnOrder)
+	if p.x.Version == nil {
+		p.order = p.info.find(tables.ColumnOrder)
+		delete(p.index, tables.ColumnOrder)
 		return nil
 	}
-	col := p.cfg.versionColumn(func(name string) bool { return p.info.find(name) >= 0 })
+	col := tables.VersionColumn(p.cfg.Version, p.cfg.Columns, func(name string) bool { return p.info.find(name) >= 0 })
 	if p.version = p.info.find(col); p.version < 0 {
 		return fmt.Errorf("version: table %s has no column %s to keep the version of each row in; make one with ALTER TABLE %s ADD COLUMN %s",
-			p.cfg.Table, col, quote(p.cfg.Table), col)
+			p.cfg.Table, col, tables.Quote(p.cfg.Table), col)
 	}
-	if col == columnVersion {
-		delete(p.index, columnVersion)
+	if col == tables.ColumnVersion {
+		delete(p.index, tables.ColumnVersion)
 	}
 	return nil
-}
-
-// versionColumn is where the version of a row is kept: in the column of its
-// name, where the version is simply a field that has one, else in a column of
-// its own.
-func (c Config) versionColumn(has func(name string) bool) string {
-	src, mapped := c.Columns[c.Version]
-	if mapped && src == c.Version || len(c.Columns) == 0 && has(c.Version) {
-		return c.Version
-	}
-	return columnVersion
 }
 
 // try prepares the statements that every record needs, so that what the
@@ -148,7 +138,7 @@ func (p *plan) close() {
 // insert writes the statement for rows of the given columns.
 func (p *plan) insert(cols []int, ordered bool, rows int) string {
 	var b strings.Builder
-	b.WriteString("INSERT OR ABORT INTO " + quote(p.cfg.Table) + ` AS "dst" (`)
+	b.WriteString("INSERT OR ABORT INTO " + tables.Quote(p.cfg.Table) + ` AS "dst" (`)
 	// OR ABORT: a constraint declared with ON CONFLICT REPLACE would otherwise
 	// delete another row, one with IGNORE would lose this one.
 	for i, c := range cols {
@@ -164,7 +154,7 @@ func (p *plan) insert(cols []int, ordered bool, rows int) string {
 	}
 	b.WriteString(") VALUES " + tuple + ")" + strings.Repeat(", "+tuple+")", rows-1))
 	if p.cfg.Mode == modeUpsert {
-		b.WriteString(" ON CONFLICT (" + quoteAll(p.cfg.Key) + ") DO " + p.update(cols, ordered))
+		b.WriteString(" ON CONFLICT (" + tables.QuoteAll(p.cfg.Key) + ") DO " + p.update(cols, ordered))
 	}
 	return b.String()
 }
@@ -199,6 +189,9 @@ func (p *plan) update(cols []int, ordered bool) string {
 	return "UPDATE SET " + strings.Join(set, ", ") + " WHERE " + where
 }
 
+// orderPart takes bytes of a place, for tables.NotOlder.
+const orderPart = "substr(%s, %d, %d)"
+
 // newer is the condition that the record is not older than the row; "": none.
 func (p *plan) newer(ordered bool) string {
 	switch {
@@ -207,7 +200,7 @@ func (p *plan) newer(ordered bool) string {
 		return fmt.Sprintf(`("dst".%s IS NULL OR "dst".%s <= excluded.%s)`, v, v, v)
 	case ordered:
 		o := p.name(p.order)
-		return orderAfter(`"dst".`+o, "excluded."+o)
+		return tables.NotOlder(`"dst".`+o, "excluded."+o, orderPart)
 	}
 	return ""
 }
@@ -230,9 +223,9 @@ func (p *plan) remove(ordered bool) string {
 		conds = append(conds, p.name(k)+" = "+param())
 	}
 	if ordered {
-		conds = append(conds, orderAfter(p.name(p.order), param()))
+		conds = append(conds, tables.NotOlder(p.name(p.order), param(), orderPart))
 	}
-	return "DELETE FROM " + quote(p.cfg.Table) + " WHERE " + strings.Join(conds, " AND ")
+	return "DELETE FROM " + tables.Quote(p.cfg.Table) + " WHERE " + strings.Join(conds, " AND ")
 }
 
-func (p *plan) name(col int) string { return quote(p.info.columns[col].name) }
+func (p *plan) name(col int) string { return tables.Quote(p.info.columns[col].name) }

@@ -2,10 +2,10 @@ package sqlite
 
 import (
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strconv"
 
+	"exactly/internal/tables"
 	"exactly/record"
 	"exactly/sink"
 	"exactly/step/cel"
@@ -36,12 +36,12 @@ func (r *row) set(col int, v driver.Value) {
 }
 
 // fill takes up a record. Its error is poison.
-func (r *row) fill(rec *record.Record, prefix [16]byte, pos sink.Pos) error {
+func (r *row) fill(rec *record.Record, prefix tables.Prefix, pos sink.Pos) error {
 	clear(r.vals)
 	clear(r.mask[:len(r.vals)])
 	r.vars.Reset(rec)
 	var err error
-	if r.p.x.columns != nil {
+	if r.p.x.Columns != nil {
 		err = r.evaluate()
 	} else {
 		err = r.fields()
@@ -50,7 +50,7 @@ func (r *row) fill(rec *record.Record, prefix [16]byte, pos sink.Pos) error {
 		err = r.version()
 	}
 	if err != nil {
-		return poison(err)
+		return tables.Poison(err)
 	}
 	for _, k := range r.p.key {
 		if r.vals[k] == nil && r.p.cfg.Mode == modeUpsert { // NULLs are never equal: each would be a row of its own
@@ -58,7 +58,7 @@ func (r *row) fill(rec *record.Record, prefix [16]byte, pos sink.Pos) error {
 		}
 	}
 	if r.ordered() {
-		r.set(r.p.order, orderOf(prefix, pos))
+		r.set(r.p.order, prefix.Place(pos))
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (r *row) fields() error {
 func (r *row) evaluate() error {
 	for _, col := range r.p.exprs {
 		c := r.p.info.columns[col]
-		v, err := exprValue(r.p.x.columns[c.name], r.vars, c.affinity)
+		v, err := exprValue(r.p.x.Columns[c.name], r.vars, c.affinity)
 		if err != nil {
 			return fmt.Errorf("columns.%s: %w", c.name, err)
 		}
@@ -105,7 +105,7 @@ func (r *row) evaluate() error {
 }
 
 func (r *row) version() error {
-	v, err := exprValue(r.p.x.version, r.vars, r.p.info.columns[r.p.version].affinity)
+	v, err := exprValue(r.p.x.Version, r.vars, r.p.info.columns[r.p.version].affinity)
 	if err != nil {
 		return fmt.Errorf("version: %w", err)
 	}
@@ -116,18 +116,8 @@ func (r *row) version() error {
 	return nil
 }
 
-// poison classes what is wrong with one record; errors of expressions and of
-// JSON bring a code of their own.
-func poison(err error) error {
-	var ee *cel.EvalError
-	if errors.As(err, &ee) {
-		return sink.Poison(ee.Code, err)
-	}
-	return err
-}
-
 // removal gives the parameters of a delete.
-func (r *row) removal(key []byte, prefix [16]byte, pos sink.Pos) ([]driver.Value, error) {
+func (r *row) removal(key []byte, prefix tables.Prefix, pos sink.Pos) ([]driver.Value, error) {
 	cols := make([]column, len(r.p.key))
 	for i, k := range r.p.key {
 		cols[i] = r.p.info.columns[k]
@@ -144,7 +134,7 @@ func (r *row) removal(key []byte, prefix [16]byte, pos sink.Pos) ([]driver.Value
 		}
 	}
 	if r.ordered() {
-		args = append(args, orderOf(prefix, pos))
+		args = append(args, prefix.Place(pos))
 	}
 	return args, nil
 }

@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strings"
 
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
@@ -135,18 +136,7 @@ func (t *tableInfo) find(name string) int {
 
 // unique reports whether exactly these columns identify a row.
 func (t *tableInfo) unique(key []string) bool {
-	same := func(cols []string) bool {
-		if len(cols) != len(key) {
-			return false
-		}
-		for _, k := range key {
-			if !slices.Contains(cols, k) {
-				return false
-			}
-		}
-		return true
-	}
-	return same(t.primary) || slices.ContainsFunc(t.uniques, same)
+	return tables.SameColumns(t.primary, key) || slices.ContainsFunc(t.uniques, func(cols []string) bool { return tables.SameColumns(cols, key) })
 }
 
 // missing says that a column does not exist, with what it may have been meant.
@@ -154,19 +144,17 @@ func (t *tableInfo) missing(setting, table, col string) error {
 	names := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		names[i] = c.name
-		if strings.EqualFold(c.name, col) {
-			return fmt.Errorf("%s: table %s has no column %q; did you mean %q? Names are compared with their case", setting, table, col, c.name)
-		}
 	}
-	return fmt.Errorf("%s: table %s has no column %q that can be written; it has %s", setting, table, col, strings.Join(names, ", "))
+	return tables.Missing(setting, table, col, names)
 }
 
 // createTable gives the statement that makes the table.
 func (c Config) createTable(versionColumn string) string {
-	cols := slices.Sorted(maps.Keys(c.Schema))
-	sort.SliceStable(cols, func(i, j int) bool { return keyRank(c.Key, cols[i]) < keyRank(c.Key, cols[j]) })
+	cols := tables.KeyFirst(c.Key, slices.Collect(maps.Keys(c.Schema)))
 	var defs []string
-	add := func(name, definition string) { defs = append(defs, strings.TrimRight(quote(name)+" "+definition, " ")) }
+	add := func(name, definition string) {
+		defs = append(defs, strings.TrimRight(tables.Quote(name)+" "+definition, " "))
+	}
 	for _, col := range cols {
 		add(col, c.Schema[col])
 	}
@@ -178,18 +166,18 @@ func (c Config) createTable(versionColumn string) string {
 	if c.Mode == modeUpsert {
 		switch {
 		case c.Version == "":
-			own(columnOrder, "BLOB")
-		case versionColumn == columnVersion:
-			own(columnVersion, "")
+			own(tables.ColumnOrder, "BLOB")
+		case versionColumn == tables.ColumnVersion:
+			own(tables.ColumnVersion, "")
 		}
 		if c.InsertCount {
 			own(columnCount, "INTEGER NOT NULL DEFAULT 1")
 		}
 		if !c.namesPrimaryKey() {
-			defs = append(defs, "PRIMARY KEY ("+quoteAll(c.Key)+")")
+			defs = append(defs, "PRIMARY KEY ("+tables.QuoteAll(c.Key)+")")
 		}
 	}
-	return "CREATE TABLE IF NOT EXISTS " + quote(c.Table) + " (" + strings.Join(defs, ", ") + ")"
+	return "CREATE TABLE IF NOT EXISTS " + tables.Quote(c.Table) + " (" + strings.Join(defs, ", ") + ")"
 }
 
 // namesPrimaryKey: a definition in the schema says PRIMARY KEY itself.
@@ -215,25 +203,9 @@ func (c Config) tryCreate() error {
 	if err != nil {
 		return fmt.Errorf("open a database in memory: %w", err)
 	}
-	version := c.versionColumn(func(name string) bool { _, ok := c.Schema[name]; return ok })
+	version := tables.VersionColumn(c.Version, c.Columns, func(name string) bool { _, ok := c.Schema[name]; return ok })
 	if _, err := db.Exec(c.createTable(version)); err != nil {
 		return errors.Join(fmt.Errorf("schema: SQLite does not take it: %w", err), db.Close())
 	}
 	return db.Close()
-}
-
-// keyRank sorts key columns first, in their order.
-func keyRank(key []string, col string) int {
-	if i := slices.Index(key, col); i >= 0 {
-		return i
-	}
-	return len(key)
-}
-
-func quoteAll(names []string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = quote(n)
-	}
-	return strings.Join(out, ", ")
 }

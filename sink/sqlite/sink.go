@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
@@ -16,7 +17,7 @@ import (
 type Sink struct {
 	name string
 	cfg  Config
-	x    exprs
+	x    tables.Exprs
 
 	turn chan struct{} // holds a token: who has it may use c
 	c    *conn         // nil: not open
@@ -33,7 +34,7 @@ func New(name string, c Config) (*Sink, error) {
 	if err := c.tryCreate(); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
-	x, err := c.compile()
+	x, err := tables.Compile(c.Columns, c.Version, nil)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
@@ -139,7 +140,7 @@ func (s *Sink) ready(ctx context.Context, c *conn) error {
 	if !errors.Is(err, errCreate) {
 		return err
 	}
-	version := s.cfg.versionColumn(func(name string) bool { _, ok := s.cfg.Schema[name]; return ok })
+	version := tables.VersionColumn(s.cfg.Version, s.cfg.Columns, func(name string) bool { _, ok := s.cfg.Schema[name]; return ok })
 	err = c.transact(ctx, func() error { return c.run(ctx, s.cfg.createTable(version)) }, plainly)
 	if err != nil {
 		return classed(fmt.Errorf("create table %s: %w", s.cfg.Table, err))
@@ -157,7 +158,7 @@ func (s *Sink) wrap(act string, err error) error {
 
 // OpenOutbox implements sink.Outbox.
 func (s *Sink) OpenOutbox(ctx context.Context, o sink.Owner, confirmed sink.Pos) (sink.OutboxTask, sink.Resume, error) {
-	t := &task{s: s, o: o, prefix: orderPrefix(o)}
+	t := &task{s: s, o: o, prefix: tables.PrefixOf(o)}
 	r := sink.Resume{Through: confirmed}
 	ctx, cancel := t.timeout(ctx)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"exactly/internal/failpoint"
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
@@ -17,7 +18,7 @@ const maxTransaction = 5000
 type task struct {
 	s      *Sink
 	o      sink.Owner
-	prefix [16]byte
+	prefix tables.Prefix
 }
 
 func (t *task) ledger(c *conn) *ledger {
@@ -59,37 +60,18 @@ func (t *task) open(ctx context.Context, l *ledger, confirmed sink.Pos) (sink.Re
 }
 
 func (t *task) behind(at sink.Pos, found bool, want sink.Pos) error {
-	have := "stands at " + at.String()
-	if !found {
-		have = "has no mark"
-	}
-	return fmt.Errorf("%w: %s %s for pipeline %s, sink %s, generation %d, task %d, and %s was applied already;"+
-		" the file was replaced or restored from an older copy: put the newer one back, or start a new generation that reads the source again",
-		sink.ErrLedgerBehind, t.s.cfg.LedgerTable, have, t.o.Pipeline, t.o.Sink, t.o.Generation, t.o.Task, want)
+	return tables.Behind(t.s.cfg.LedgerTable, "file", t.o, at, found, want)
 }
 
 // Apply implements sink.OutboxTask. A large batch takes several transactions,
 // each with its own move of the ledger.
 func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
-	res := sink.Result{Through: b.Prev}
 	ctx, cancel := t.timeout(ctx)
 	defer cancel()
-	for rest := b.Records; ; {
-		part := sink.Batch{Prev: res.Through, Through: b.Through, Confirmed: b.Confirmed, Records: rest}
-		if len(rest) > maxTransaction {
-			part.Records = rest[:maxTransaction]
-			part.Through = part.Records[maxTransaction-1].Pos
-		}
-		rest = rest[len(part.Records):]
+	return tables.Split(b, maxTransaction, func(part sink.Batch) ([]sink.Verdict, error) {
 		vs, err := t.apply(ctx, part)
-		if err != nil {
-			return res, t.s.wrap(fmt.Sprintf("apply behind %s to", part.Prev), err)
-		}
-		res.Through, res.Verdicts = part.Through, append(res.Verdicts, vs...)
-		if len(rest) == 0 {
-			return res, nil
-		}
-	}
+		return vs, t.s.wrap(fmt.Sprintf("apply behind %s to", part.Prev), err)
+	})
 }
 
 // apply is one transaction, made again as often as a trigger rolls it back.
@@ -161,11 +143,7 @@ func (a *attempt) next(ctx context.Context, c *conn) error {
 	}
 	a.verdicts = nil
 	if at.Before(b.Through) {
-		rest := b.Records
-		for len(rest) > 0 && !at.Before(rest[0].Pos) {
-			rest = rest[1:]
-		}
-		if err := a.write(ctx, c, rest); err != nil {
+		if err := a.write(ctx, c, tables.After(at, b.Records)); err != nil {
 			return err
 		}
 		if err := l.keep(ctx, a.verdicts); err != nil {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/binary"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -72,19 +71,5 @@ func TestAffinity(t *testing.T) {
 		if got := affinityOf(declared); got != want {
 			t.Errorf("affinityOf(%q) = %v, want %v", declared, got, want)
 		}
-	}
-}
-
-func TestOrderOf(t *testing.T) {
-	t.Parallel()
-	o := sink.Owner{Incarnation: "a", Pipeline: "b", Sink: "c", Generation: 2, Task: 3}
-	b := orderOf(orderPrefix(o), sink.Pos{Epoch: 4, Index: 5})
-	if len(b) != orderSize || binary.BigEndian.Uint32(b[8:]) != 2 || binary.BigEndian.Uint32(b[12:]) != 3 ||
-		binary.BigEndian.Uint64(b[16:]) != 4 || binary.BigEndian.Uint64(b[24:]) != 5 {
-		t.Errorf("orderOf = %x", b)
-	}
-	o.Pipeline, o.Sink = `b" "c`, ""
-	if other := orderPrefix(o); string(other[:8]) == string(b[:8]) {
-		t.Errorf("two owners share a prefix")
 	}
 }
