@@ -37,7 +37,7 @@ sim-test = go run ./test/sim/overlay .cache/sim && \
 	go test -count=1 -v -timeout 12h -overlay .cache/sim/overlay.json -tags synctests,mutations ./test/sim
 .PHONY: sim
 sim: ## N=1000 simulated schedules from SEED=1 on; REPLAY=17 or REPLAY=FILE lives one with its log; OUT=FILE keeps the outcome
-	$(sim-test) -run 'TestSimulation|TestReplay' -sim.n $(N) -sim.seed $(SEED) -sim.replay '$(REPLAY)' -sim.out '$(if $(OUT),$(abspath $(OUT)))'
+	$(sim-test) -run 'TestSimulation|TestReplay' -sim.n $(N) -sim.seed $(SEED) -sim.replay '$(if $(wildcard $(REPLAY)),$(abspath $(REPLAY)),$(REPLAY))' -sim.out '$(if $(OUT),$(abspath $(OUT)))'
 
 .PHONY: mutations
 mutations: ## break each rule of the protocol: which schedule notices it; OUT=FILE keeps the table

@@ -47,13 +47,13 @@ func (m *ModelOutbox) OpenOutbox(ctx context.Context, o sink.Owner, confirmed si
 		if err := m.srv.claim(o); err != nil {
 			return err
 		}
-		l := m.srv.ledgers[t.key()]
+		l := m.srv.ledgers[t.m.srv.ledger(t.o)]
 		if l == nil {
 			l = &modelLedger{}
 			if o.Fresh {
 				l.through = confirmed
 			}
-			m.srv.ledgers[t.key()] = l
+			m.srv.ledgers[t.m.srv.ledger(t.o)] = l
 		}
 		if l.through.Before(confirmed) && !m.srv.defects[AheadAccepted] {
 			return fmt.Errorf("open at %s with the ledger at %s: %w", confirmed, l.through, sink.ErrLedgerBehind)
@@ -77,17 +77,6 @@ type modelOutboxTask struct {
 	m      *ModelOutbox
 	o      sink.Owner
 	failed bool // the previous call
-}
-
-// key names the ledger of the task, all parts apart.
-func (t *modelOutboxTask) key() string {
-	if t.m.srv.defects[GenerationIgnored] {
-		return fmt.Sprintf("%q %q %d", t.o.Pipeline, t.o.Sink, t.o.Task)
-	}
-	if t.m.srv.defects[OwnerByPrefix] {
-		return fmt.Sprintf("%.3s/%.2s", t.o.Pipeline, t.o.Sink)
-	}
-	return fmt.Sprintf("%q %q %d %d", t.o.Pipeline, t.o.Sink, t.o.Generation, t.o.Task)
 }
 
 // Apply implements sink.OutboxTask.
@@ -119,7 +108,7 @@ func (t *modelOutboxTask) Apply(ctx context.Context, b sink.Batch) (sink.Result,
 
 func (t *modelOutboxTask) request(ctx context.Context, b sink.Batch, res *sink.Result, data, mark bool) error {
 	return t.m.srv.show(ctx, "apply", t.o, b.Through.Epoch, func() error {
-		l := t.m.srv.ledgers[t.key()]
+		l := t.m.srv.ledgers[t.m.srv.ledger(t.o)]
 		if t.o.Guarantee == sink.AtLeastOnce {
 			l = &modelLedger{through: b.Prev}
 		}

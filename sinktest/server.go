@@ -148,6 +148,41 @@ func (s *Server) StagedWork() []string {
 	return names
 }
 
+// Holds tells what became of staged work: it waits for a commit, or it was
+// committed.
+func (s *Server) Holds(c sink.Committable) (waiting, committed bool, err error) {
+	id, err := parseID(c)
+	if err != nil {
+		return false, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, waiting = s.staged[id]
+	_, committed = s.done[id]
+	return waiting, committed, nil
+}
+
+// Through is how far the ledger of an outbox sink's task has come.
+func (s *Server) Through(o sink.Owner) sink.Pos {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.ledgers[s.ledger(o)]; l != nil {
+		return l.through
+	}
+	return sink.Pos{}
+}
+
+// ledger names the ledger of a task, all parts apart.
+func (s *Server) ledger(o sink.Owner) string {
+	if s.defects[GenerationIgnored] {
+		return fmt.Sprintf("%q %q %d", o.Pipeline, o.Sink, o.Task)
+	}
+	if s.defects[OwnerByPrefix] {
+		return fmt.Sprintf("%.3s/%.2s", o.Pipeline, o.Sink)
+	}
+	return fmt.Sprintf("%q %q %d %d", o.Pipeline, o.Sink, o.Generation, o.Task)
+}
+
 // do is one request.
 func (s *Server) do(ctx context.Context, op string, o sink.Owner, f func() error) error {
 	return s.show(ctx, op, o, 0, f)

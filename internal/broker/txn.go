@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"exactly/internal/mutation"
 )
 
 // ByKey as the Partition of a record lets the producer choose it as Kafka's own
@@ -152,7 +154,11 @@ func (p *Producer) Flush(ctx context.Context) error {
 // End sends EndTxn(commit). nil means decided; anything else means that only
 // the journal knows, after fencing.
 func (p *Producer) End(ctx context.Context) error {
-	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	err := p.cl.EndTransaction(ctx, kgo.TryCommit)
+	if mutation.On(mutation.ErrorDecides) && errors.Is(err, kerr.UnknownServerError) {
+		return nil
+	}
+	if err != nil {
 		err = fmt.Errorf("end transaction of %s: %w", p.id, err)
 		p.fail(err)
 		return err

@@ -172,7 +172,7 @@ func (r *runner) pace() time.Duration {
 }
 
 func (r *runner) sweep(ctx context.Context, st sink.OutboxStager) {
-	keep := committables(r.pend)
+	keep := kept(r.pend)
 	sweep := func() error {
 		return patiently(ctx, func() error { return st.Sweep(ctx, keep) }, r.a.failing(r.name))
 	}

@@ -10,6 +10,7 @@ import (
 	"exactly/internal/epoch"
 	"exactly/internal/failpoint"
 	"exactly/internal/journal"
+	"exactly/internal/mutation"
 	"exactly/record"
 	"exactly/sink"
 )
@@ -171,13 +172,21 @@ func (s *staging) commit(ctx context.Context, ps []journal.Pending) error {
 }
 
 func (s *staging) sweep(ctx context.Context, keep []journal.Pending) error {
-	return patiently(ctx, func() error { return s.task.Sweep(ctx, committables(keep)) }, s.a.failing(s.name))
+	return patiently(ctx, func() error { return s.task.Sweep(ctx, kept(keep)) }, s.a.failing(s.name))
 }
 
 func (s *staging) close(log *slog.Logger) {
 	if err := s.task.Close(); err != nil {
 		log.Warn("sink_close_failed", "sink", s.name, "err", err)
 	}
+}
+
+// kept is what a sweep must leave: decided work that is not confirmed.
+func kept(ps []journal.Pending) []sink.Committable {
+	if mutation.On(mutation.PendingSwept) {
+		return nil
+	}
+	return committables(ps)
 }
 
 func committables(ps []journal.Pending) []sink.Committable {
@@ -210,11 +219,16 @@ func (c *committer) run(ctx context.Context) {
 		if !ok {
 			return
 		}
+		if mutation.On(mutation.ConfirmEarly) {
+			c.a.post(ctx, epoch.Committed{Items: ps})
+		}
 		if err := c.commit(ctx, ps); err != nil {
 			c.a.post(ctx, epoch.Failed{Err: fmt.Errorf("commit decided work of sink %s: %w", c.name, err)})
 			return
 		}
-		c.a.post(ctx, epoch.Committed{Items: ps})
+		if !mutation.On(mutation.ConfirmEarly) {
+			c.a.post(ctx, epoch.Committed{Items: ps})
+		}
 	}
 }
 

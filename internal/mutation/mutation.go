@@ -21,6 +21,9 @@ const (
 	IncarnationLost   Rule = "incarnation-ignored" // marks in sinks are compared without the incarnation
 	TrimEarly         Rule = "trim-early"          // the outbox is trimmed before sinks have confirmed
 	VerdictDropped    Rule = "verdict-dropped"     // a refusal found after the decision is not carried
+	ConfirmEarly      Rule = "confirm-early"       // work is confirmed before its commit was acknowledged
+	PendingSwept      Rule = "pending-swept"       // the sweep does not keep what the journal lists
+	ErrorDecides      Rule = "error-decides"       // an answer to EndTxn that says nothing is taken for success
 )
 
 // Rules lists them all.
@@ -28,5 +31,6 @@ func Rules() []Rule {
 	return []Rule{
 		NoFence, NoClaim, NoChain, ReadEarly, CarryEarly, RenewByInit, PendingForgotten, SweepAll, CommitEarly,
 		LedgerIgnored, SentBeforeFlush, GenerationIgnored, IncarnationLost, TrimEarly, VerdictDropped,
+		ConfirmEarly, PendingSwept, ErrorDecides,
 	}
 }

@@ -25,6 +25,7 @@ import (
 const (
 	scheduleVar = "EXACTLY_SIM_SCHEDULE"
 	logVar      = "EXACTLY_SIM_LOG"
+	ruleVar     = "EXACTLY_MUTATION"
 	resultMark  = "simulated: "
 )
 
@@ -52,11 +53,10 @@ func TestChild(t *testing.T) {
 	// Collections would disturb the order; a schedule needs little memory.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(1 << 30)
-	var buf bytes.Buffer // written after the run: a system call in it would disturb the order
-	log := slog.New(slog.DiscardHandler)
-	if os.Getenv(logVar) != "" {
-		log = slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
+	// Written after the run, since a system call in it would disturb the order, and
+	// always, so that a run with its log is the run without it.
+	var buf bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var res result
 	synctest.Test(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, s.Seed)
@@ -70,7 +70,9 @@ func TestChild(t *testing.T) {
 		}
 		res.Virtual = time.Since(begin)
 	})
-	_, _ = buf.WriteTo(os.Stderr)
+	if os.Getenv(logVar) == "1" {
+		_, _ = buf.WriteTo(os.Stderr)
+	}
 	b, err := json.Marshal(res)
 	if err != nil {
 		t.Fatal(err)
@@ -78,9 +80,16 @@ func TestChild(t *testing.T) {
 	fmt.Printf("\n%s%s\n", resultMark, b)
 }
 
+// how a schedule is lived.
+type how struct {
+	rule    mutation.Rule // that is broken
+	outputs bool          // only what sinks, journals and readers show is looked at
+	log     bool          // is kept
+}
+
 // live runs a schedule in a child process. Its error means that there is no
 // result; what is wrong with the schedule's run is in the result.
-func live(ctx context.Context, s schedule, rule mutation.Rule, withLog bool) (result, error) {
+func live(ctx context.Context, s schedule, h how) (result, error) {
 	var res result
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -89,9 +98,17 @@ func live(ctx context.Context, s schedule, rule mutation.Rule, withLog bool) (re
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestChild$", "-test.timeout=90s")
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", scheduleVar+"="+string(text), "EXACTLY_MUTATION="+string(rule))
-	if withLog {
-		cmd.Env = append(cmd.Env, logVar+"=1")
+	printed, checks := "0", "all"
+	if h.log {
+		printed = "1"
+	}
+	if h.outputs {
+		checks = checkOutputs
+	}
+	// Nothing of the caller's environment: its size would shift addresses.
+	cmd.Env = []string{
+		"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", logVar + "=" + printed, checksVar + "=" + checks,
+		scheduleVar + "=" + string(text), ruleVar + "=" + string(h.rule),
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -15,6 +15,7 @@ import (
 
 	"exactly/internal/engine"
 	"exactly/internal/failpoint"
+	"exactly/sinktest"
 )
 
 // brokerErrors are what a broker answers in place of acting.
@@ -34,24 +35,27 @@ func (w *world) incidents(ctx context.Context) {
 			return
 		}
 		w.log.Info("incident", "n", n, "what", i.String())
-		w.note(string(i.Kind))
-		w.happen(ctx, n, i)
+		if w.happen(ctx, n, i) {
+			w.note(string(i.Kind))
+		}
 	}
 }
 
-func (w *world) happen(ctx context.Context, n int, i incident) {
+// happen reports whether there was something for the incident to happen to.
+// Those that wait for a moment are counted when it comes.
+func (w *world) happen(ctx context.Context, n int, i incident) bool {
 	switch i.Kind {
 	case kill:
-		w.each(i.Worker, func(s *slot, p *process) { w.kill(s, p, i.For) })
+		return w.each(i.Worker, func(s *slot, p *process) { w.kill(s, p, i.For) })
 	case freeze:
-		w.each(i.Worker, func(_ *slot, p *process) {
+		return w.each(i.Worker, func(_ *slot, p *process) {
 			if i.Deaf {
 				p.host.deafen()
 			}
 			w.freeze(p, i.For)
 		})
 	case stopIt:
-		w.each(i.Worker, func(s *slot, p *process) { w.stop(s, p, i.For) })
+		return w.each(i.Worker, func(s *slot, p *process) { w.stop(s, p, i.For) })
 	case join:
 		w.join(i.For)
 	case atPoint:
@@ -60,33 +64,41 @@ func (w *world) happen(ctx context.Context, n int, i incident) {
 			defer w.mu.Unlock()
 			p.armed = append(p.armed, &pointArm{incident: i, left: i.Nth})
 		})
+		return false
 	case network:
 		w.each(i.Worker, func(_ *slot, p *process) { p.host.arm(rule{key: i.Key, nth: i.Nth, fault: i.Fault, delay: i.For}) })
+		return false
 	case brokerErr:
 		e := brokerErrors()[i.For]
 		w.injected = append(w.injected, w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Key(i.Key)}, Count: i.Nth, Err: e}))
+		return false
 	case moved:
-		if w.s.Shape.Brokers > 1 {
-			w.cluster.ShufflePartitionLeaders()
-			w.cluster.RehashCoordinators()
+		if w.s.Shape.Brokers == 1 {
+			return false
 		}
+		w.cluster.ShufflePartitionLeaders()
+		w.cluster.RehashCoordinators()
 	case outage:
-		w.srv.Down()
+		w.servers(i.Sink, (*sinktest.Server).Down)
 		w.wg.Go(func() {
 			w.rest(i.For)
-			w.srv.Up()
+			w.servers(i.Sink, (*sinktest.Server).Up)
 		})
+		return len(w.srvs) > 0
 	case crashSink:
-		w.srv.Kill()
+		w.servers(i.Sink, (*sinktest.Server).Kill)
+		return len(w.srvs) > 0
 	case loseSink:
 		w.watch.mu.Lock()
 		w.watch.loseNth = i.Nth
 		w.watch.mu.Unlock()
+		return false
 	case grow:
-		w.grow(ctx)
+		return w.grow(ctx)
 	case abortTxn:
 		if err := w.input.aborted(ctx, n); err != nil {
 			w.log.Info("aborted transaction", "err", err)
+			return false
 		}
 	case jump:
 		w.jump(i.For)
@@ -94,7 +106,9 @@ func (w *world) happen(ctx context.Context, n int, i incident) {
 		w.bump(ctx, i)
 	case duel:
 		w.duel(i)
+		return false
 	}
+	return true
 }
 
 // duel lets a worker sleep in the middle of something until it has lost its
@@ -106,7 +120,7 @@ func (w *world) duel(i incident) {
 		switch {
 		case s.proc == nil:
 		case n == i.Worker:
-			s.proc.armed = append(s.proc.armed, &pointArm{left: 1, incident: incident{Point: i.Point, Do: "freeze", For: i.For, Deaf: i.Deaf}})
+			s.proc.armed = append(s.proc.armed, &pointArm{left: 1, incident: incident{Kind: i.Kind, Point: i.Point, Do: "freeze", For: i.For, Deaf: i.Deaf}})
 		default:
 			s.proc.host.arm(rule{key: int16(kmsg.InitProducerID), nth: i.Nth, fault: delayIt, delay: i.For - 5500*time.Millisecond})
 		}
@@ -114,7 +128,7 @@ func (w *world) duel(i incident) {
 }
 
 // each finds the process in a slot, if one lives there.
-func (w *world) each(n int, f func(*slot, *process)) {
+func (w *world) each(n int, f func(*slot, *process)) bool {
 	w.mu.Lock()
 	s := w.slots[n%len(w.slots)]
 	p := s.proc
@@ -122,6 +136,7 @@ func (w *world) each(n int, f func(*slot, *process)) {
 	if p != nil {
 		f(s, p)
 	}
+	return p != nil
 }
 
 // stop ends a process gracefully.
@@ -171,10 +186,7 @@ func (w *world) jump(d time.Duration) {
 	w.rest(d)
 }
 
-func (w *world) grow(ctx context.Context) {
-	if w.s.Shape.Tasks > 4 {
-		return
-	}
+func (w *world) grow(ctx context.Context) bool {
 	err := w.admin(func(c *kadm.Client) error {
 		_, err := c.CreatePartitions(ctx, 1, source)
 		return err
@@ -182,6 +194,7 @@ func (w *world) grow(ctx context.Context) {
 	if err != nil {
 		w.log.Info("one more partition", "err", err)
 	}
+	return err == nil
 }
 
 // bump stops every worker and begins a new generation, by a command that may
@@ -246,7 +259,7 @@ func (w *world) reset(ctx context.Context, i incident, try int) error {
 		return nil
 	})
 	w.mu.Lock()
-	w.hosts[points] = h
+	w.add(points, h)
 	w.mu.Unlock()
 	_, err := engine.New(w.config(h, points)).Reset(ctx, engine.ResetOptions{Wait: time.Minute})
 	return err

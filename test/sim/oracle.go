@@ -39,10 +39,10 @@ func (w *world) check(ctx context.Context) (soon, never error) {
 	for _, r := range out {
 		sinks[target] = append(sinks[target], seen{string(r.Key), string(r.Value)})
 	}
-	for _, table := range []string{"rows", "files", "db"} {
-		sinks[table] = nil
-		for _, r := range w.srv.Records(table) {
-			sinks[table] = append(sinks[table], seen{string(r.Key), string(r.Value)})
+	for _, s := range w.srvs {
+		sinks[s.name] = nil
+		for _, r := range s.Records(s.name) {
+			sinks[s.name] = append(sinks[s.name], seen{string(r.Key), string(r.Value)})
 		}
 	}
 	nonces := map[string]string{}
@@ -113,8 +113,8 @@ func (w *world) checkLetters(ctx context.Context) (missing, wrong error) {
 		}
 		for _, v := range outputs(e.id) {
 			if refused(v) {
-				for _, s := range []string{"rows", "files", "db"} {
-					want[s+"/"+v] = true
+				for _, s := range w.srvs {
+					want[s.name+"/"+v] = true
 				}
 			}
 		}
@@ -255,7 +255,7 @@ func (w *world) recreate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("delete the pipeline: %w", err)
 	}
-	before := len(w.srv.Records("rows"))
+	before := w.shown()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	h := newHost(w, "anew")
@@ -263,8 +263,16 @@ func (w *world) recreate(ctx context.Context) error {
 	if !errors.Is(err, sink.ErrForeignMark) {
 		return fmt.Errorf("a pipeline that was made anew was not refused: %v", err)
 	}
-	if now := len(w.srv.Records("rows")); now != before {
-		return fmt.Errorf("a pipeline that was made anew wrote %d rows", now-before)
+	if now := w.shown(); now != before {
+		return fmt.Errorf("a pipeline that was made anew wrote %d records", now-before)
 	}
 	return nil
+}
+
+// shown counts what the sinks with a server show.
+func (w *world) shown() (n int) {
+	for _, s := range w.srvs {
+		n += len(s.Records(s.name))
+	}
+	return n
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"exactly/sinktest"
 )
 
 // patience is how long, in virtual time, everything may take to be visible and
@@ -70,16 +72,18 @@ func (w *world) live(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, never := w.check(ctx); never != nil {
-		return never
+	if soon, never := w.check(ctx); never != nil || soon != nil {
+		return errors.Join(never, soon) // what was there is not gone again either
 	}
-	if left := w.srv.StagedWork(); len(left) > 0 {
-		return fmt.Errorf("staged at the end: %v", left)
+	for _, s := range w.srvs {
+		if left := s.StagedWork(); len(left) > 0 {
+			return fmt.Errorf("staged at the end in %s: %v", s.name, left)
+		}
 	}
 	if err := w.checkJournals(ctx, generations); err != nil {
 		return err
 	}
-	if w.s.Shape.Recreate {
+	if w.s.Shape.Recreate && len(w.srvs) > 0 {
 		w.note("recreated")
 		if err := w.recreate(ctx); err != nil {
 			return err
@@ -92,8 +96,11 @@ func (w *world) live(ctx context.Context) error {
 func (w *world) heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.srv.Up()
+	w.servers("", (*sinktest.Server).Up)
 	for _, f := range w.injected {
+		if f.Hits() > 0 {
+			w.happened[string(brokerErr)]++
+		}
 		f.Remove()
 	}
 	for _, s := range w.slots {

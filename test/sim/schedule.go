@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"exactly/internal/failpoint"
@@ -35,6 +37,7 @@ type shape struct {
 	Roll       int           `json:"roll"` // records of one staged file
 	Old        bool          `json:"old"`  // brokers without transaction version 2
 	Recreate   bool          `json:"recreate"`
+	Sinks      string        `json:"sinks"` // beside the topic
 }
 
 // kind of an incident.
@@ -50,9 +53,9 @@ const (
 	network   kind = "network"     // Key's Nth request: Fault
 	brokerErr kind = "broker"      // Nth requests of Key are answered with an error
 	moved     kind = "leaders"     // leaders and coordinators move
-	outage    kind = "outage"      // the sinks' server is away for For
-	crashSink kind = "sink crash"  // the sinks' server loses its open sessions
-	loseSink  kind = "sink answer" // the server's Nth answer is lost
+	outage    kind = "outage"      // the server of Sink, or every one, is away for For
+	crashSink kind = "sink crash"  // it loses its open sessions
+	loseSink  kind = "sink answer" // the Nth answer of any server is lost
 	grow      kind = "partition"   // the source gets one more partition
 	bump      kind = "generation"  // workers stop, a reset begins the next generation, with Nth tasks
 	abortTxn  kind = "aborted"     // a transaction of another producer in the source is aborted
@@ -80,6 +83,7 @@ type incident struct {
 	Key    int16           `json:"key,omitempty"`
 	Nth    int             `json:"nth,omitempty"`
 	Fault  fault           `json:"fault,omitempty"`
+	Sink   string          `json:"sink,omitempty"`
 	Deaf   bool            `json:"deaf,omitempty"` // of a sleeper: that it has lost its tasks reaches it late
 }
 
@@ -103,6 +107,7 @@ func generate(seed uint64) schedule {
 		Timeout: pick[time.Duration](rng, 5, 20, 120) * time.Second, MaxRecords: pick(rng, 3, 20, 1000),
 		Renew: pick[time.Duration](rng, time.Second, time.Second, 3*time.Second, time.Hour), Roll: pick(rng, 1, 5, 25),
 		Old: rng.IntN(8) == 0, Recreate: rng.IntN(6) == 0,
+		Sinks: pick(rng, everySink, everySink, everySink, "rows files", "rows files", "files", "rows db", "db", ""),
 	}}
 	s.Shape.Tasks = 1 + rng.Int32N(s.Shape.Partitions)
 	for range 1 + rng.IntN(9) {
@@ -138,13 +143,17 @@ func faultyKeys() []kmsg.Key {
 func (s *schedule) random(rng *rand.Rand) incident {
 	i := incident{At: at(rng, span), Worker: rng.IntN(s.Shape.Workers)}
 	i.Kind = pick(rng, kill, kill, freeze, freeze, stopIt, join, atPoint, atPoint, atPoint, atPoint, network, network, network, network,
-		brokerErr, moved, outage, crashSink, loseSink, grow, abortTxn, jump, duel, duel)
+		brokerErr, brokerErr, moved, outage, crashSink, loseSink, grow, abortTxn, jump, duel, duel)
 	short := func() time.Duration {
 		return pick(rng, 50*time.Millisecond, 500*time.Millisecond, 3*time.Second, 9*time.Second)
 	}
 	switch i.Kind {
-	case kill, stopIt, join, outage:
+	case kill, stopIt, join:
 		i.For = short()
+	case outage:
+		i.For, i.Sink = pick(rng, 500*time.Millisecond, 3*time.Second, 9*time.Second, 25*time.Second), s.sink(rng)
+	case crashSink:
+		i.Sink = s.sink(rng)
 	case freeze:
 		i.For = pick(rng, 500*time.Millisecond, 5*time.Second, 8*time.Second, 8*time.Second, 15*time.Second, 40*time.Second)
 		i.Deaf = rng.IntN(2) == 0
@@ -160,7 +169,11 @@ func (s *schedule) random(rng *rand.Rand) incident {
 		i.Fault = pick(rng, faults()...)
 		i.For = pick(rng, 30*time.Millisecond, time.Second, 4*time.Second, 9*time.Second)
 	case brokerErr:
-		i.Key, i.Nth, i.For = int16(pick(rng, faultyKeys()...)), 1+rng.IntN(5), time.Duration(rng.IntN(len(brokerErrors())))
+		i.Key, i.Nth = int16(pick(rng, faultyKeys()...)), 1+rng.IntN(5)
+		i.For = time.Duration(rng.IntN(len(brokerErrors())))
+		if rng.IntN(2) == 0 { // the error that says nothing
+			i.For = time.Duration(slices.Index(brokerErrors(), kerr.UnknownServerError))
+		}
 	case duel:
 		i.Point = pick(rng, failpoint.EndBefore, failpoint.EndBefore, failpoint.OffsetsBefore, failpoint.JournalAfter, failpoint.Filled,
 			failpoint.PrepareBefore, failpoint.CommitBefore, failpoint.ApplyBefore, failpoint.ClaimBefore, failpoint.FenceB)
@@ -170,6 +183,11 @@ func (s *schedule) random(rng *rand.Rand) incident {
 		i.Nth = 1 + rng.IntN(6)
 	}
 	return i
+}
+
+// sink is one of the schedule's with a server, or "" for all of them.
+func (s *schedule) sink(rng *rand.Rand) string {
+	return pick(rng, append(strings.Fields(s.Shape.Sinks), "")...)
 }
 
 // shrinks are smaller schedules to try in place of a failing one.
@@ -196,6 +214,9 @@ func (s schedule) shrinks() []schedule {
 	smaller(func(h *shape) { h.Tasks = 1 })
 	smaller(func(h *shape) { h.Partitions = max(h.Tasks, h.Partitions-1) })
 	smaller(func(h *shape) { h.MaxRecords = 1000 })
+	for _, name := range strings.Fields(s.Shape.Sinks) {
+		smaller(func(h *shape) { h.Sinks = strings.Join(strings.Fields(strings.Replace(h.Sinks, name, "", 1)), " ") })
+	}
 	return out
 }
 

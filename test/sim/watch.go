@@ -5,6 +5,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 
@@ -12,12 +13,14 @@ import (
 	"exactly/internal/epoch"
 	"exactly/internal/journal"
 	"exactly/internal/model"
+	"exactly/sink"
 	"exactly/sinktest"
 )
 
 // watcher holds the promise against every step while a run goes on.
 type watcher struct {
-	w *world
+	w       *world
+	outputs bool // only what sinks, journals and readers show is looked at
 
 	mu       sync.Mutex
 	broken   []string // what was violated, in order
@@ -42,7 +45,7 @@ type modelled struct {
 
 // known is what is certain of a lane.
 type known struct {
-	ending  int64           // the last epoch that somebody asked the broker to decide
+	ending  int64           // the last epoch that a broker was asked to decide
 	decided *journal.Record // the newest record that somebody knows as decided
 }
 
@@ -52,11 +55,19 @@ type owner struct {
 	lane    lane
 	records map[int64]*journal.Record // built, by epoch
 	claim   *journal.Record
-	owns    bool // its takeover is over
+	owns    bool     // its takeover is over
+	asked   [2]int64 // the epoch that each producer is to end
 }
 
+// checksVar with checkOutputs leaves out what looks inside: the model that
+// follows, and the rules for takeovers, trims and what sinks are said to hold.
+const (
+	checksVar    = "EXACTLY_SIM_CHECKS"
+	checkOutputs = "outputs"
+)
+
 func newWatcher(w *world) *watcher {
-	return &watcher{w: w, owners: map[any]*owner{}, lanes: map[lane]*known{}, models: map[modelled]*model.Checker{}, newest: map[string]*owner{}}
+	return &watcher{w: w, outputs: os.Getenv(checksVar) == checkOutputs, owners: map[any]*owner{}, lanes: map[lane]*known{}, models: map[modelled]*model.Checker{}, newest: map[string]*owner{}}
 }
 
 func (v *watcher) violated(format string, args ...any) {
@@ -84,7 +95,7 @@ func (v *watcher) lane(l lane) *known {
 func (v *watcher) request(c sinktest.Call) sinktest.Outcome {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if h := v.w.hosts[c.Owner.Failpoints]; h != nil && h.isDead() {
+	if h := v.w.owners[c.Owner.Failpoints]; h != nil && h.isDead() {
 		return sinktest.Refuse
 	}
 	if c.Epoch > 0 {
@@ -95,7 +106,7 @@ func (v *watcher) request(c sinktest.Call) sinktest.Outcome {
 	}
 	if v.loseNth > 0 {
 		if v.loseNth--; v.loseNth == 0 {
-			v.w.note("sink answer lost")
+			v.w.note(string(loseSink))
 			return sinktest.LoseAnswer
 		}
 	}
@@ -107,23 +118,55 @@ func (v *watcher) request(c sinktest.Call) sinktest.Outcome {
 func (v *watcher) takesID(h *host, id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if o := v.newest[h.name+" "+strings.TrimRight(id, "ab")]; o != nil && o.owns {
+	if o := v.newest[newest(h, id)]; o != nil && o.owns && !v.outputs {
 		v.violated("%s is taken back by the attempt that had it, without a claim", id)
 	}
 }
 
+// ends is told of each transaction that a broker is asked to commit.
+func (v *watcher) ends(h *host, id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if o := v.newest[newest(h, id)]; o != nil {
+		p := epoch.A
+		if strings.HasSuffix(id, "b") {
+			p = epoch.B
+		}
+		k := v.lane(o.lane)
+		k.ending = max(k.ending, o.asked[p])
+	}
+}
+
+// newest names the owner of a transactional id on a host.
+func newest(h *host, id string) string { return h.name + " " + strings.TrimRight(id, "ab") }
+
 // step is told every step of every attempt.
 func (v *watcher) step(h *host, s engine.Step) {
+	decided := v.took(h, s)
+	if v.outputs {
+		return
+	}
+	wrong := v.standing(s, decided)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.broken = append(v.broken, wrong...)
+}
+
+// took notes a step, and gives the newest record of its lane that is known as
+// decided.
+func (v *watcher) took(h *host, s engine.Step) *journal.Record {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	o := v.owners[s.Owner]
 	if o == nil {
 		o = &owner{n: len(v.owners) + 1, records: map[int64]*journal.Record{}}
 		v.owners[s.Owner] = o
-		v.newest[fmt.Sprintf("%s exactly.%s.g%d.t%d.", h.name, pipeline, s.Generation, s.Task)] = o
+		v.newest[newest(h, fmt.Sprintf("exactly.%s.g%d.t%d.", pipeline, s.Generation, s.Task))] = o
 	}
-	if err := v.follow(o.n, s); err != nil {
-		v.violated("the model does not allow a step of task %d: %v", s.Task, err)
+	if !v.outputs {
+		if err := v.follow(o.n, s); err != nil {
+			v.violated("the model does not allow a step of task %d: %v", s.Task, err)
+		}
 	}
 	switch ev := s.Event.(type) {
 	case epoch.Read:
@@ -144,6 +187,40 @@ func (v *watcher) step(h *host, s engine.Step) {
 	for _, a := range s.Actions {
 		v.action(o, s.Task, a)
 	}
+	return v.lane(o.lane).decided
+}
+
+// standing holds what the engine believes of sinks against what their servers
+// know: what is reported as committed is committed, what is reported as applied
+// is applied, and what is decided and unconfirmed is still there. It is called
+// without the lock, since a server that asks the watcher holds its own.
+func (v *watcher) standing(s engine.Step, decided *journal.Record) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	switch ev := s.Event.(type) {
+	case epoch.Committed:
+		for _, p := range ev.Items {
+			if _, done, err := v.w.server(p.Sink).Holds(p.Committable); err != nil || !done {
+				say("work of epoch %d is reported as committed, and sink %s does not show it (%v)", p.Epoch, p.Sink, err)
+			}
+		}
+	case epoch.Applied:
+		if ev.Sink != "rows" {
+			break
+		}
+		at := v.w.server(ev.Sink).Through(sink.Owner{Pipeline: pipeline, Sink: ev.Sink, Generation: s.Generation, Task: s.Task})
+		if at.Before(ev.Cursor.Pos) {
+			say("sink %s of task %d is reported to stand at %s, and stands at %s", ev.Sink, s.Task, ev.Cursor.Pos, at)
+		}
+	}
+	if decided == nil {
+		return wrong
+	}
+	for _, p := range decided.Pending {
+		if waiting, done, err := v.w.server(p.Sink).Holds(p.Committable); err != nil || !waiting && !done {
+			say("decided work of epoch %d is gone from sink %s (%v)", p.Epoch, p.Sink, err)
+		}
+	}
+	return wrong
 }
 
 // follow holds a step against the relation.
@@ -151,7 +228,7 @@ func (v *watcher) follow(owner int, s engine.Step) error {
 	l := modelled{s.Incarnation, lane{s.Generation, s.Task}}
 	c := v.models[l]
 	if c == nil {
-		c = model.NewChecker(model.Config{Incarnation: s.Incarnation, Generation: s.Generation, Task: s.Task, Staging: true})
+		c = model.NewChecker(model.Config{Incarnation: s.Incarnation, Generation: s.Generation, Task: s.Task, Staging: v.w.server("db") != nil})
 		v.models[l] = c
 	}
 	if c.Err() != nil {
@@ -183,9 +260,11 @@ func (v *watcher) action(o *owner, task int32, a epoch.Action) {
 	case epoch.Journal:
 		o.records[a.Epoch] = a.Record
 	case epoch.End:
-		k := v.lane(o.lane)
-		k.ending = max(k.ending, a.Epoch)
+		o.asked[epoch.Of(a.Epoch)] = a.Epoch
 	case epoch.Trim:
+		if v.outputs {
+			break
+		}
 		if k := v.lane(o.lane); k.decided != nil {
 			if low := needed(k.decided); a.Offset > low {
 				v.violated("trim of task %d to %d: the decided record of epoch %d still needs %d", task, a.Offset, k.decided.Epoch, low)

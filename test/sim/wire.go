@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +28,7 @@ type host struct {
 	state hostState
 	died  time.Time
 	moved chan struct{} // closed and replaced when state changes
-	conns map[net.Conn]bool
+	conns []net.Conn    // in their order: a map of pointers has none that replays
 	rules []*rule
 	deaf  bool // the next answer to a heartbeat is late
 }
@@ -67,7 +69,7 @@ type rule struct {
 }
 
 func newHost(w *world, name string) *host {
-	return &host{w: w, name: name, moved: make(chan struct{}), conns: map[net.Conn]bool{}}
+	return &host{w: w, name: name, moved: make(chan struct{})}
 }
 
 func (h *host) set(s hostState) {
@@ -81,7 +83,7 @@ func (h *host) set(s hostState) {
 	h.moved = make(chan struct{})
 	if s == dead {
 		h.died = time.Now()
-		for c := range h.conns {
+		for _, c := range h.conns {
 			_ = c.Close()
 		}
 	}
@@ -162,7 +164,7 @@ func (h *host) dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 	client, near := net.Pipe()
 	h.mu.Lock()
-	h.conns[near], h.conns[server] = true, true
+	h.conns = append(h.conns, near, server)
 	isDead := h.state == dead
 	h.mu.Unlock()
 	l := &link{h: h, near: near, server: server, asked: map[int32]asked{}, gone: make(chan struct{})}
@@ -198,8 +200,7 @@ func (l *link) close() {
 		_ = l.near.Close()
 		_ = l.server.Close()
 		l.h.mu.Lock()
-		delete(l.h.conns, l.near)
-		delete(l.h.conns, l.server)
+		l.h.conns = slices.DeleteFunc(l.h.conns, func(c net.Conn) bool { return c == l.near || c == l.server })
 		l.h.mu.Unlock()
 	})
 }
@@ -223,12 +224,21 @@ func (l *link) requests() {
 		key, version := int16(binary.BigEndian.Uint16(frame[4:])), int16(binary.BigEndian.Uint16(frame[6:]))
 		id := int32(binary.BigEndian.Uint32(frame[8:]))
 		l.h.w.asked(l.h, key, len(frame))
-		if key == int16(kmsg.InitProducerID) {
-			l.h.w.watch.takesID(l.h, transactionalID(frame))
+		switch req := request(frame, key, version).(type) {
+		case *kmsg.InitProducerIDRequest:
+			if req.TransactionalID != nil && req.ProducerID < 0 { // it does not say which epoch it has
+				l.h.w.watch.takesID(l.h, *req.TransactionalID)
+			}
+		case *kmsg.EndTxnRequest:
+			if req.Commit {
+				l.h.w.watch.ends(l.h, req.TransactionalID)
+			}
 		}
 		r, hit := l.h.meet(key)
 		if hit {
-			l.h.w.note("network: " + string(r.fault))
+			if r.fault != lieAbout { // which may find nothing to rewrite
+				l.h.w.met(r.fault)
+			}
 			switch r.fault {
 			case dropRequest:
 				continue
@@ -287,8 +297,10 @@ func (l *link) answers() {
 			l.wait(a.r.delay)
 		case a.r.fault == lieAbout:
 			if frame, err = lie(frame, a); err != nil {
+				l.h.w.log.Error("an answer cannot be rewritten", "key", a.key, "err", err)
 				return
 			}
+			l.h.w.met(lieAbout)
 		}
 		if _, err := l.near.Write(frame); err != nil {
 			return
@@ -308,11 +320,14 @@ func readFrame(c net.Conn) ([]byte, error) {
 	return frame, err
 }
 
-// transactionalID is that of an InitProducerId request that asks for an epoch of
-// its own; "": the request is another, or says which epoch it has.
-func transactionalID(frame []byte) string {
-	var req kmsg.InitProducerIDRequest
-	req.SetVersion(int16(binary.BigEndian.Uint16(frame[6:])))
+// request reads those that the watcher looks at; nil: it is another, or cannot
+// be read.
+func request(frame []byte, key, version int16) kmsg.Request {
+	if key != int16(kmsg.InitProducerID) && key != int16(kmsg.EndTxn) {
+		return nil
+	}
+	req := kmsg.RequestForKey(key)
+	req.SetVersion(version)
 	head := 12
 	if n := int16(binary.BigEndian.Uint16(frame[head:])); n > 0 {
 		head += int(n) // the client's id
@@ -321,10 +336,10 @@ func transactionalID(frame []byte) string {
 	if req.IsFlexible() {
 		head++ // no tags
 	}
-	if req.ReadFrom(frame[min(head, len(frame)):]) != nil || req.TransactionalID == nil || req.ProducerID >= 0 {
-		return ""
+	if req.ReadFrom(frame[min(head, len(frame)):]) != nil {
+		return nil
 	}
-	return *req.TransactionalID
+	return req
 }
 
 // lie puts an error into an answer: what happened stays as it is.
@@ -341,24 +356,38 @@ func lie(frame []byte, a asked) ([]byte, error) {
 	if err := resp.ReadFrom(frame[head:]); err != nil {
 		return nil, err
 	}
-	code := kerr.UnknownServerError.Code
-	switch r := resp.(type) {
-	case *kmsg.EndTxnResponse:
-		r.ErrorCode = code
-	case *kmsg.InitProducerIDResponse:
-		r.ErrorCode = code
-	case *kmsg.TxnOffsetCommitResponse:
-		for i := range r.Topics {
-			for j := range r.Topics[i].Partitions {
-				r.Topics[i].Partitions[j].ErrorCode = code
-			}
-		}
-	default:
-		return frame, nil
+	if fail(reflect.ValueOf(resp)) == 0 {
+		return nil, errors.New("it has no place for an error")
 	}
 	out := resp.AppendTo(append([]byte(nil), frame[:head]...))
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
 	return out, nil
+}
+
+// fail puts UNKNOWN_SERVER_ERROR wherever an answer has room for an error, and
+// counts the places.
+func fail(v reflect.Value) (n int) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			n += fail(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			n += fail(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			switch f := v.Field(i); {
+			case v.Type().Field(i).Name == "ErrorCode" && f.Kind() == reflect.Int16:
+				f.SetInt(int64(kerr.UnknownServerError.Code))
+				n++
+			case f.CanSet():
+				n += fail(f)
+			}
+		}
+	}
+	return n
 }
 
 // deadFor is how long the process has been dead; 0: it lives.

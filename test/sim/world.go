@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,7 @@ type world struct {
 	stack   *kfake.VirtualNetwork
 	cluster *kfake.Cluster
 	seeds   []string
-	srv     *sinktest.Server
+	srvs    []server // of the sinks beside the topic, in the order of the names
 	input   *input
 	watch   *watcher
 	nonce   atomic.Int64 // makes the transform's results differ from try to try
@@ -53,7 +54,8 @@ type world struct {
 	mu     sync.Mutex
 	tasks  int32 // of the present generation
 	slots  []*slot
-	hosts  map[*failpoint.Set]*host
+	hosts  []*host // of every life so far
+	owners map[*failpoint.Set]*host
 	lives  int
 	paused bool // no worker is started
 
@@ -63,6 +65,49 @@ type world struct {
 	outcome  uint64 // of the last check: what every sink shows
 	injected []*kfake.FaultHandle
 	expired  time.Time // the last look at dead members
+}
+
+// server is the service of one sink; each has its own, so that one can be away
+// while another is not.
+type server struct {
+	name string
+	*sinktest.Server
+}
+
+// The sinks beside the topic: rows has an outbox, files stages from an outbox,
+// db is of two phases.
+const everySink = "rows files db"
+
+// sink makes the server's sink as a new process would.
+func (s server) sink(h shape) sink.Sink {
+	opt := sinktest.Options{Table: s.name}
+	switch s.name {
+	case "rows":
+		return sinktest.NewModelOutbox(s.Server, opt)
+	case "files":
+		opt.RollRecords, opt.RollAge = h.Roll, 700
+		return sinktest.NewModelStager(s.Server, opt)
+	}
+	return sinktest.NewModelStaging(s.Server, opt)
+}
+
+// server finds a sink's.
+func (w *world) server(name string) *sinktest.Server {
+	for _, s := range w.srvs {
+		if s.name == name {
+			return s.Server
+		}
+	}
+	return nil
+}
+
+// servers calls f with that of one sink, or with all for "".
+func (w *world) servers(name string, f func(*sinktest.Server)) {
+	for _, s := range w.srvs {
+		if name == "" || s.name == name {
+			f(s.Server)
+		}
+	}
 }
 
 // slot is a place where one worker runs, life after life.
@@ -90,7 +135,7 @@ type pointArm struct {
 func newWorld(s schedule, log *slog.Logger) (*world, error) {
 	w := &world{
 		s: s, log: log, stack: new(kfake.VirtualNetwork), over: make(chan struct{}), tasks: s.Shape.Tasks,
-		srv: sinktest.NewServer(defects()...), hosts: map[*failpoint.Set]*host{}, happened: map[string]int{},
+		owners: map[*failpoint.Set]*host{}, happened: map[string]int{},
 		trace: fnv.New64a(),
 	}
 	ports := []int{9092, 9093, 9094}[:s.Shape.Brokers]
@@ -107,7 +152,11 @@ func newWorld(s schedule, log *slog.Logger) (*world, error) {
 	}
 	w.seeds = w.cluster.ListenAddrs()
 	w.watch = newWatcher(w)
-	w.srv.Intercept(w.watch.request)
+	for _, name := range strings.Fields(s.Shape.Sinks) {
+		srv := sinktest.NewServer(defects()...)
+		srv.Intercept(w.watch.request)
+		w.srvs = append(w.srvs, server{name, srv})
+	}
 	w.input = newInput(w)
 	for n := range s.Shape.Workers {
 		w.slots = append(w.slots, &slot{n: n})
@@ -139,21 +188,19 @@ func (w *world) client(opts ...kgo.Opt) (*kgo.Client, error) {
 
 // config of a worker, or of a reset, on a host.
 func (w *world) config(h *host, points *failpoint.Set) engine.Config {
-	rows := sinktest.Options{Table: "rows"}
+	sinks := []engine.Sink{{Name: target, Sink: toTopic{}}}
+	for _, s := range w.srvs {
+		sinks = append(sinks, engine.Sink{Name: s.name, Sink: s.sink(w.s.Shape)})
+	}
 	return engine.Config{
 		Pipeline: pipeline, Worker: h.name, Tasks: w.tasks,
 		Broker: broker.Config{Brokers: w.seeds, CreateTopics: true, SessionTimeout: 6 * time.Second, ClientID: h.name, Dialer: h.dial, Log: w.log.With("client", h.name)},
 		Source: engine.Source{Topics: []string{source}},
 		Epoch:  engine.Epoch{Interval: w.s.Shape.Interval, Timeout: w.s.Shape.Timeout, MaxRecords: w.s.Shape.MaxRecords},
 		// As a user who wants no process to end would set it.
-		Restart:  engine.Restart{Max: 1 << 30, Delay: 100 * time.Millisecond, MaxDelay: time.Second},
-		NewChain: func() step.Chain { return &chain{w: w} },
-		Sinks: []engine.Sink{
-			{Name: target, Sink: toTopic{}},
-			{Name: "rows", Sink: sinktest.NewModelOutbox(w.srv, rows)},
-			{Name: "files", Sink: sinktest.NewModelStager(w.srv, sinktest.Options{Table: "files", RollRecords: w.s.Shape.Roll, RollAge: 700})},
-			{Name: "db", Sink: sinktest.NewModelStaging(w.srv, sinktest.Options{Table: "db"})},
-		},
+		Restart:    engine.Restart{Max: 1 << 30, Delay: 100 * time.Millisecond, MaxDelay: time.Second},
+		NewChain:   func() step.Chain { return &chain{w: w} },
+		Sinks:      sinks,
 		Dead:       engine.DeadLetters{Topic: letters},
 		StopWithin: 2 * time.Second, Refresh: 2 * time.Second, RenewEvery: w.s.Shape.Renew, SweepEvery: sweepEvery,
 		Events: func(e engine.Event) {
@@ -170,7 +217,7 @@ func (w *world) start(ctx context.Context, s *slot) {
 	points := failpoint.New(func(ctx context.Context, at failpoint.Point, task int32, n int64) error {
 		return w.passes(ctx, s, p, at)
 	})
-	w.hosts[points] = p.host
+	w.add(points, p.host)
 	c := w.config(p.host, points)
 	ctx, p.cancel = context.WithCancel(ctx)
 	s.proc = p
@@ -179,6 +226,11 @@ func (w *world) start(ctx context.Context, s *slot) {
 		p.err = engine.New(c).Run(ctx)
 		w.log.Info("process ended", "worker", p.host.name, "err", p.err)
 	})
+}
+
+// add makes a host known; the caller holds the lock.
+func (w *world) add(points *failpoint.Set, h *host) {
+	w.hosts, w.owners[points] = append(w.hosts, h), h
 }
 
 // passes is called at every fail point of a process.
@@ -200,6 +252,7 @@ func (w *world) passes(ctx context.Context, s *slot, p *process, at failpoint.Po
 		w.mu.Unlock()
 		return nil
 	}
+	w.happened[string(hit.Kind)]++
 	w.happened["at a point: "+hit.Do]++
 	w.mu.Unlock()
 	w.log.Info("fail point", "worker", p.host.name, "at", at, "do", hit.Do)
@@ -346,6 +399,12 @@ func (w *world) asked(h *host, key int16, bytes int) {
 	defer w.mu.Unlock()
 	w.requests++
 	fmt.Fprintln(w.trace, h.name, key, bytes, time.Now().UnixNano())
+}
+
+// met notes a fault of the network.
+func (w *world) met(f fault) {
+	w.note("network: " + string(f))
+	w.note(string(network))
 }
 
 func (w *world) note(what string) {
