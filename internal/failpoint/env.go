@@ -36,6 +36,9 @@ func FromEnv(getenv func(string) string, unsafe bool, log *slog.Logger) (*Set, e
 	if err != nil {
 		return nil, fmt.Errorf("environment variable %s: %w", ArmVar, err)
 	}
+	if text != "" && len(arms) == 0 {
+		return nil, fmt.Errorf("environment variable %s: %q arms nothing: write POINT[:task=N][:epoch=N][:hit=N]=ACTION, or unset it", ArmVar, text)
+	}
 	log.Error("fail points are on: this worker may kill, freeze or fail itself; never in production",
 		"armed", text, "control", socket)
 	w := newArmed(arms, log)

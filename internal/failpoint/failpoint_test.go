@@ -98,6 +98,16 @@ func TestFromEnvNeedsTheFlag(t *testing.T) {
 	}
 }
 
+func TestFromEnvArmsNothing(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{" ", ";;", " ; "} {
+		_, err := FromEnv(func(k string) string { return map[string]string{ArmVar: text}[k] }, true, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), "arms nothing") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
 func TestFromEnvLogsAnError(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
