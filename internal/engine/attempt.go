@@ -235,7 +235,7 @@ func (a *attempt) step(ctx context.Context, ev epoch.Event) {
 	}
 	acts := slices.Clone(a.m.Step(ev))
 	if a.w.c.Trace != nil {
-		a.w.c.Trace(Step{Incarnation: a.w.meta.Incarnation, Generation: a.w.meta.Generation, Task: a.task, Owner: a, Event: ev, Actions: acts})
+		a.w.c.Trace(Step{Incarnation: a.w.meta.Incarnation, Generation: a.w.meta.Generation, Task: a.task, Owner: a, Event: ev, Actions: acts, Held: a.held()})
 	}
 	for _, act := range acts {
 		a.carryOut(ctx, act)
@@ -244,6 +244,14 @@ func (a *attempt) step(ctx context.Context, ev epoch.Event) {
 	if (a.m.Dirty() || a.stopping) && a.m.Open() == 0 && !time.Now().Before(a.due()) {
 		a.tick(ctx)
 	}
+}
+
+func (a *attempt) held() (h Held) {
+	h.Produced = a.produced()
+	if a.tail != nil {
+		h.Handover, h.Epochs = a.tail.Held()
+	}
+	return h
 }
 
 // post reports from beside the loop.

@@ -51,6 +51,15 @@ type Step struct {
 	Owner   any // comparable, another one for each attempt
 	Event   epoch.Event
 	Actions []epoch.Action // what the machine asked for
+
+	Held Held
+}
+
+// Held is what an attempt holds in memory of what Memory limits.
+type Held struct {
+	Produced int64 // bytes that brokers have not acknowledged
+	Handover int64 // bytes for sinks that keep up
+	Epochs   int   // that Handover is of
 }
 
 // Source is what is read.

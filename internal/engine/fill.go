@@ -117,14 +117,18 @@ func (a *attempt) throttled() bool {
 	return a.chunk.at < len(a.chunk.recs) && a.m.CanFill() && !a.room()
 }
 
-func (a *attempt) room() bool {
-	var n int64
+// produced counts the bytes that are not acknowledged yet.
+func (a *attempt) produced() (n int64) {
 	for _, p := range a.prod {
 		if p != nil {
 			n += p.Buffered()
 		}
 	}
-	if n >= a.w.c.Memory.Epoch {
+	return n
+}
+
+func (a *attempt) room() bool {
+	if a.produced() >= a.w.c.Memory.Epoch {
 		return false
 	}
 	for _, st := range a.stagings {

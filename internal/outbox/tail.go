@@ -78,6 +78,13 @@ func (t *Tail) Head() sink.Pos {
 	return t.head
 }
 
+// Held is how many bytes the Tail holds, of how many epochs.
+func (t *Tail) Held() (bytes int64, epochs int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes, len(t.runs)
+}
+
 // From gives entries behind pos: part of one epoch's, at most max and about
 // maxBytes. ok is false where the Tail does not reach back to pos: the caller
 // reads the topic. No entries with ok: nothing is behind pos yet; wake is

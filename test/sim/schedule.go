@@ -37,7 +37,8 @@ type shape struct {
 	Roll       int           `json:"roll"` // records of one staged file
 	Old        bool          `json:"old"`  // brokers without transaction version 2
 	Recreate   bool          `json:"recreate"`
-	Sinks      string        `json:"sinks"` // beside the topic
+	Sinks      string        `json:"sinks"`  // beside the topic
+	Memory     int64         `json:"memory"` // bytes of a task: unacknowledged, and handed over; 0: what is usual
 }
 
 // kind of an incident.
@@ -107,7 +108,8 @@ func generate(seed uint64) schedule {
 		Timeout: pick[time.Duration](rng, 5, 20, 120) * time.Second, MaxRecords: pick(rng, 3, 20, 1000),
 		Renew: pick[time.Duration](rng, time.Second, time.Second, 3*time.Second, time.Hour), Roll: pick(rng, 1, 5, 25),
 		Old: rng.IntN(8) == 0, Recreate: rng.IntN(6) == 0,
-		Sinks: pick(rng, everySink, everySink, everySink, "rows files", "rows files", "files", "rows db", "db", ""),
+		Sinks:  pick(rng, everySink, everySink, everySink, "rows files", "rows files", "files", "rows db", "db", ""),
+		Memory: pick[int64](rng, 0, 0, 512, 4096),
 	}}
 	s.Shape.Tasks = 1 + rng.Int32N(s.Shape.Partitions)
 	for range 1 + rng.IntN(9) {
@@ -214,6 +216,7 @@ func (s schedule) shrinks() []schedule {
 	smaller(func(h *shape) { h.Tasks = 1 })
 	smaller(func(h *shape) { h.Partitions = max(h.Tasks, h.Partitions-1) })
 	smaller(func(h *shape) { h.MaxRecords = 1000 })
+	smaller(func(h *shape) { h.Memory = 0 })
 	for _, name := range strings.Fields(s.Shape.Sinks) {
 		smaller(func(h *shape) { h.Sinks = strings.Join(strings.Fields(strings.Replace(h.Sinks, name, "", 1)), " ") })
 	}

@@ -190,12 +190,24 @@ func (v *watcher) took(h *host, s engine.Step) *journal.Record {
 	return v.lane(o.lane).decided
 }
 
+// oneMore is what may come on top of the budget for what is not acknowledged:
+// all that one source record becomes, and a journal record of each producer.
+const oneMore = 12 << 10
+
 // standing holds what the engine believes of sinks against what their servers
-// know: what is reported as committed is committed, what is reported as applied
+// know, and its memory against its budgets: what is reported as committed is committed, what is reported as applied
 // is applied, and what is decided and unconfirmed is still there. It is called
 // without the lock, since a server that asks the watcher holds its own.
 func (v *watcher) standing(s engine.Step, decided *journal.Record) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if limit := v.w.s.Shape.Memory; limit > 0 {
+		if s.Held.Produced > limit+oneMore {
+			say("task %d holds %d bytes that are not acknowledged, with a budget of %d", s.Task, s.Held.Produced, limit)
+		}
+		if s.Held.Epochs > 1 && s.Held.Handover > limit {
+			say("task %d holds %d bytes for its sinks, with a budget of %d", s.Task, s.Held.Handover, limit)
+		}
+	}
 	switch ev := s.Event.(type) {
 	case epoch.Committed:
 		for _, p := range ev.Items {

@@ -202,6 +202,7 @@ func (w *world) config(h *host, points *failpoint.Set) engine.Config {
 		NewChain:   func() step.Chain { return &chain{w: w} },
 		Sinks:      sinks,
 		Dead:       engine.DeadLetters{Topic: letters},
+		Memory:     engine.Memory{Epoch: w.s.Shape.Memory, Handover: w.s.Shape.Memory},
 		StopWithin: 2 * time.Second, Refresh: 2 * time.Second, RenewEvery: w.s.Shape.Renew, SweepEvery: sweepEvery,
 		Events: func(e engine.Event) {
 			w.log.Debug("event", "worker", h.name, "kind", e.Kind, "task", e.Task, "epoch", e.Epoch, "sink", e.Sink, "n", e.N, "err", e.Err)
