@@ -18,7 +18,7 @@ func TestCompileErrors(t *testing.T) {
 	}{
 		{"nothing", []Spec{{}}, Options{}, CompileError{Step: "steps[0]", Msg: "the step does nothing", Suggestion: "give it one of where, drop, set, unset and flat_map"}},
 		{"two kinds", []Spec{{Where: "true", Drop: "true"}}, Options{}, CompileError{Step: "steps[0]", Field: "drop", Msg: "a step has one of where, drop, set, unset and flat_map, but this has [where drop]", Suggestion: "make it several steps"}},
-		{"a name of its own", []Spec{{Name: "steps[7]", Where: "1"}}, Options{}, CompileError{Step: "steps[7]", Field: "where", Line: 1, Col: 1, Msg: "the expression must give a bool, but gives a int", Suggestion: "compare it with something, as in x > 0"}},
+		{"a name of its own", []Spec{{Name: "steps[7]", Where: "1"}}, Options{}, CompileError{Step: "steps[7]", Field: "where", Line: 1, Col: 1, Msg: "the expression must give bool, but gives int", Suggestion: "compare it with something, as in x > 0"}},
 		{"second step, second line", append(set("a", "1"), Spec{Set: []Assign{{"x", "1 +\n  nope(2)"}}}), Options{}, CompileError{Step: "steps[1]", Field: "set.x", Line: 2, Col: 3, Msg: "there is no function nope"}},
 		{"undeclared field", []Spec{{Where: "amout_cents > 0"}}, Options{Fields: fields}, CompileError{Step: "steps[0]", Field: "where", Line: 1, Col: 1, Msg: "there is no field amout_cents", Suggestion: "did you mean amount_cents?"}},
 		{"undeclared by value", []Spec{{Where: "value.merchant == ''"}}, Options{Fields: fields}, CompileError{Step: "steps[0]", Field: "where", Line: 1, Col: 6, Msg: "there is no field merchant", Suggestion: "did you mean merchant_id?"}},
@@ -32,7 +32,7 @@ func TestCompileErrors(t *testing.T) {
 		{"unset of nothing", []Spec{{Unset: []string{}}}, Options{}, CompileError{Step: "steps[0]", Field: "unset", Msg: "the step removes nothing"}},
 		{"set twice", []Spec{{Set: []Assign{{"a", "1"}, {"a", "2"}}}}, Options{}, CompileError{Step: "steps[0]", Field: "set.a", Msg: "the field is set twice in one step"}},
 		{"empty expression", set("a", "  "), Options{}, CompileError{Step: "steps[0]", Field: "set.a", Line: 1, Col: 1, Msg: "the expression is empty"}},
-		{"flat_map of a string", []Spec{{FlatMap: `"a"`}}, Options{}, CompileError{Step: "steps[0]", Field: "flat_map", Line: 1, Col: 1, Msg: "the expression must give a list, but gives a string"}},
+		{"flat_map of a string", []Spec{{FlatMap: `"a"`}}, Options{}, CompileError{Step: "steps[0]", Field: "flat_map", Line: 1, Col: 1, Msg: "the expression must give list, but gives string"}},
 		{"raw: set", set("a", "1"), Options{Format: Raw}, CompileError{Step: "steps[0]", Field: "set", Msg: "with source.format raw, values are passed through as they are", Suggestion: "use format json, or only where and drop"}},
 		{"raw: a field", []Spec{{Where: "a > 0"}}, Options{Format: Raw}, CompileError{Step: "steps[0]", Field: "where", Line: 1, Col: 1, Msg: "there is no field a: with source.format raw, only key, headers and source can be used"}},
 		{"raw: value", []Spec{{Where: "value.a > 0"}}, Options{Format: Raw}, CompileError{Step: "steps[0]", Field: "where", Line: 1, Col: 1, Msg: "there is no field value: with source.format raw, only key, headers and source can be used"}},

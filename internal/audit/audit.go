@@ -135,6 +135,7 @@ func (p *Plan) compare(ctx context.Context, s *sinkState, row *Row, parts []part
 		sink: s, row: row, limit: p.Findings, parts: parts,
 		last: map[streamPart]place{}, orphan: map[hash]int64{},
 	}
+	dead.mark(s)
 	err := s.sink.Reader.Read(ctx, func(h *Held) error {
 		if row.Total%1000 == 999 {
 			p.Progress(s.name, row.Total+1)
@@ -145,7 +146,7 @@ func (p *Plan) compare(ctx context.Context, s *sinkState, row *Row, parts []part
 		return fmt.Errorf("%w sink %s: %w", ErrRead, s.name, err)
 	}
 	p.Progress(s.name, row.Total)
-	c.finish(dead)
+	c.finish()
 	return nil
 }
 
@@ -211,10 +212,11 @@ func (s *sinkState) expect(r *record.Record, part uint16) (err error) {
 		m := &s.mapped[i]
 		id := s.expectedID(m)
 		s.buf = s.canon.value(s.buf[:0], m.Value)
-		s.table.add(entry{
-			id: sum(id), value: sum(s.buf), part: part,
-			offset: r.Source.Offset, sub: uint32(r.Sub), deleted: m.Tombstone(),
-		})
+		e := entry{id: sum(id), value: sum(s.buf), part: part, offset: r.Source.Offset, sub: uint32(r.Sub)}
+		if m.Tombstone() {
+			e.fate = fateDeleted
+		}
+		s.table.add(e)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"exactly/internal/decimal"
 	"exactly/record"
 )
 
@@ -194,17 +194,19 @@ func number(s string) string {
 	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return strconv.FormatInt(i, 10)
 	}
-	if len(s) <= 40 {
-		if i, ok := new(big.Int).SetString(s, 10); ok {
-			return i.String()
-		}
+	d, ok := decimal.Parse(s)
+	if !ok {
+		return s
+	}
+	if i, ok := d.Integer(40); ok {
+		return i
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		return s
 	}
-	if f == float64(int64(f)) && f < 1<<53 && f > -1<<53 {
-		return strconv.FormatInt(int64(f), 10)
+	if i, ok := decimal.OfFloat(f).Integer(40); ok {
+		return i
 	}
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"sort"
@@ -78,22 +79,32 @@ func (c *comparison) one(h *Held, id []byte, value hash, g []entry) {
 	for i := range g {
 		seen = seen || g[i].seen > 0
 	}
-	var match, other *entry
+	var match, other, never *entry
+	for i := range g {
+		if e := &g[i]; e.fate == fateRefused && e.value == value {
+			never = e
+		}
+	}
 	c.sink.table.candidates(g, func(e *entry) bool {
-		if !e.deleted && e.value == value {
+		if e.fate != fateDeleted && e.value == value {
 			match = e
 		}
-		if other == nil || other.deleted {
+		if other == nil || other.fate == fateDeleted {
 			other = e
 		}
 		return match != nil
 	})
 	switch {
 	case seen:
-		c.duplicate(h, id, other)
+		c.duplicate(h, id, cmp.Or(other, &g[0]))
 	case match != nil:
 		c.found(h, id, match)
-	case other.deleted:
+	case never != nil:
+		c.mark(never) // said at the end
+	case other == nil:
+		c.row.Unexpected++
+		c.find(Finding{Kind: Unexpected, ID: printID(id), Place: h.Place, Source: c.source(&g[0]), Detail: "every record of it is a dead letter"})
+	case other.fate == fateDeleted:
 		c.row.Unexpected++
 		c.find(Finding{Kind: Unexpected, ID: printID(id), Place: h.Place, Source: c.source(other), Detail: "a tombstone should have removed it"})
 	default:
@@ -141,30 +152,33 @@ func (c *comparison) changed(h *Held, id []byte, e *entry) {
 }
 
 // finish counts what was never found, once the sink is read.
-func (c *comparison) finish(dead *deadLetters) {
+func (c *comparison) finish() {
+	defer func() {
+		if note := c.sink.shape.WhenMissing; note != "" && c.row.Missing > 0 {
+			c.row.Notes = append(c.row.Notes, note)
+		}
+	}()
 	c.sink.table.groups(func(g []entry) {
 		want, absent := c.sink.table.expected(g)
 		var missing []*entry
 		seen := false
 		for i := range g {
 			e := &g[i]
-			refused := dead.has(c.sink.name, e)
 			switch {
-			case e.seen > 0 && refused:
+			case e.seen > 0 && e.fate == fateRefused:
 				c.row.Unexpected++
 				c.find(Finding{Kind: Unexpected, Source: c.source(e), Detail: "it is held, and among the dead letters as well"})
 			case e.seen > 0:
 				seen = true
-			case refused:
+			case e.fate == fateRefused:
 				c.row.DeadLettered++
-				want--
 			default:
 				missing = append(missing, e)
 			}
 		}
-		c.row.Expected += max(want, 0)
+		c.row.Expected += want
 		if c.sink.table.mode != Every {
-			if seen || absent || want <= 0 || len(missing) == 0 {
+			if seen || absent || want == 0 || len(missing) == 0 {
 				return
 			}
 			missing = missing[len(missing)-1:]

@@ -71,11 +71,20 @@ func (p *Plan) readDead(ctx context.Context, src *sourceRead) (*deadLetters, err
 	return d, nil
 }
 
+// mark tells the entries of a sink that it refused.
+func (d *deadLetters) mark(s *sinkState) {
+	if len(d.letters) == 0 {
+		return
+	}
+	for i := range s.table.entries {
+		if e := &s.table.entries[i]; d.has(s.name, e) {
+			e.fate = fateRefused
+		}
+	}
+}
+
 // has reports whether the record of e is a dead letter of the sink.
 func (d *deadLetters) has(sink string, e *entry) bool {
-	if len(d.letters) == 0 {
-		return false
-	}
 	k := deadKey{part: e.part, offset: e.offset, sub: e.sub, sink: sink}
 	return d.letters[k] > 0 || d.large[deadKey{part: e.part, offset: e.offset, sub: e.sub}]
 }

@@ -168,6 +168,9 @@ func (b *binder) kafka(s *Sink, c kafka.Config) error {
 
 func (b *binder) object(s *Sink, c object.Config) {
 	r := &ObjectReader{URL: c.URL, Envelope: c.Envelope}
+	if !c.Roll.Epoch {
+		r.Age = c.Roll.Age
+	}
 	if c.Format == "parquet" && len(c.Schema) > 0 {
 		r.Columns = []string{}
 		for name, typ := range c.Schema {

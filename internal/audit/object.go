@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"time"
 
 	"exactly/sink/object"
 )
@@ -13,13 +14,18 @@ import (
 type ObjectReader struct {
 	URL      string
 	Envelope bool
-	Columns  []string // of the schema; nil: files hold whole records
-	Times    []string // columns that hold a time
+	Columns  []string      // of the schema; nil: files hold whole records
+	Times    []string      // columns that hold a time
+	Age      time.Duration // after which a running worker finishes a file; 0: at once
 }
 
 // Shape: files keep every record.
 func (o *ObjectReader) Shape(context.Context) (Shape, error) {
-	return Shape{Mode: Every, Fields: o.Columns, Loose: o.Columns != nil, Times: o.Times}, nil
+	s := Shape{Mode: Every, Fields: o.Columns, Loose: o.Columns != nil, Times: o.Times}
+	if o.Age > 0 {
+		s.WhenMissing = fmt.Sprintf("a running worker finishes files after %s (roll.age): what one still collects counts as missing", o.Age)
+	}
+	return s, nil
 }
 
 // Read reads all files. Those of one task in one folder come in the order of

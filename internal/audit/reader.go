@@ -37,6 +37,8 @@ type Shape struct {
 	Deletes bool
 	// Notes tell what cannot be verified, for people.
 	Notes []string
+	// WhenMissing is a note for when records are missing: what may be the cause.
+	WhenMissing string
 }
 
 // Held is one record as a sink holds it. The reader may use it again after

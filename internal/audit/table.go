@@ -13,9 +13,18 @@ type entry struct {
 	offset    int64
 	sub       uint32
 	part      uint16 // index into the audit's source partitions
-	deleted   bool   // a tombstone
-	seen      uint8  // how often it was found, at most 255
+	fate      fate
+	seen      uint8 // how often it was found, at most 255
 }
+
+// fate is what becomes of a record in the sink.
+type fate uint8
+
+const (
+	fateHeld    fate = iota
+	fateDeleted      // it is a tombstone
+	fateRefused      // it is a dead letter of the sink
+)
 
 // place is where a record stands in its source partition.
 type place struct {
@@ -90,14 +99,35 @@ func groupLen(es []entry) int {
 
 // candidates gives those entries of a group of which the sink holds one: the
 // last, or the first, of each source partition, since between partitions there
-// is no order. Mode Every has no use for it.
+// is no order. What the sink refused takes no part. Mode Every has no use for it.
 func (t *table) candidates(g []entry, fn func(*entry) bool) {
-	for i := range g {
-		first := i == 0 || g[i-1].part != g[i].part
-		last := i == len(g)-1 || g[i+1].part != g[i].part
-		if t.any || t.mode == Latest && last || t.mode == Once && first {
-			if fn(&g[i]) {
+	for n := 0; n < len(g); {
+		end := n
+		for end < len(g) && g[end].part == g[n].part {
+			end++
+		}
+		one := g[n:end]
+		n = end
+		if t.mode == Latest && !t.any {
+			for i := len(one) - 1; i >= 0; i-- {
+				if one[i].fate != fateRefused {
+					if fn(&one[i]) {
+						return
+					}
+					break
+				}
+			}
+			continue
+		}
+		for i := range one {
+			if one[i].fate == fateRefused {
+				continue
+			}
+			if fn(&one[i]) {
 				return
+			}
+			if !t.any {
+				break
 			}
 		}
 	}
@@ -107,12 +137,17 @@ func (t *table) candidates(g []entry, fn func(*entry) bool) {
 // that it may hold none.
 func (t *table) expected(g []entry) (n int64, absent bool) {
 	if t.mode == Every {
-		return int64(len(g)), false
+		for i := range g {
+			if g[i].fate != fateRefused {
+				n++
+			}
+		}
+		return n, false
 	}
 	live := false
 	t.candidates(g, func(e *entry) bool {
-		live = live || !e.deleted
-		absent = absent || e.deleted
+		live = live || e.fate != fateDeleted
+		absent = absent || e.fate == fateDeleted
 		return false
 	})
 	if !live {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -138,8 +140,13 @@ func (c Config) Validate() error {
 		wrong("brokers", "no broker given", `give at least one, as in ["localhost:9092"]`)
 	}
 	for _, b := range c.Brokers {
-		if host, port, err := net.SplitHostPort(b); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(b)
+		if err != nil || host == "" || port == "" {
 			wrong("brokers", "“"+b+"” is not host:port", `write it as in "localhost:9092"`)
+			continue
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
+			wrong("brokers", "“"+b+"” has no port from 1 to 65535", `write it as in "localhost:9092"`)
 		}
 	}
 	if c.Replication < 0 {

@@ -28,13 +28,18 @@ func newDemo(a *app) *cobra.Command {
 			"With --guarantee at_least_once the same run goes without the protocol, as the control:\n" +
 			"it shows how often each sink was written to twice (a row with a key cannot be doubled:\n" +
 			"there a counter of conflicting writes shows it). It is right if nothing is missing.\n\n" +
-			"Exit codes: 0 all right, 1 the run failed, 3 no broker, 4 something was found wrong.",
+			"Exit codes: 0 all right, 1 the run failed, 3 no broker or no folder, 4 something was found wrong.",
 		Args: args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("brokers") && len(o.Brokers) == 0 {
+				return usageError{cmd: "exactly demo", err: errors.New("--brokers is empty: give host:port, or leave it out for the embedded Kafka")}
+			}
+			return a.demo(cmd.Context(), o, asJSON)
+		},
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&o.Payments, "payments", 1000, "how many payments")
-	flags.IntVar(&o.Kills, "kills", -1, "how many kills; below 0: one in each phase and a few at random")
+	flags.IntVar(&o.Kills, "kills", -1, "how many kills; below 0: one in each phase and a few at random, at most one for ten payments")
 	flags.IntVar(&o.Workers, "workers", 2, "worker processes")
 	flags.IntVar(&o.Tasks, "tasks", 4, "tasks of the pipeline")
 	flags.Uint64Var(&o.Seed, "seed", 0, "of all random choices; 0: a new one, which is printed")
@@ -59,7 +64,7 @@ func (a *app) demo(ctx context.Context, o demo.Options, asJSON bool) error {
 	o.Exe, o.Log = exe, a.log
 	o.Progress, o.Terminal = a.err, isTerminal(a.err)
 	res, err := demo.Run(ctx, o)
-	if errors.Is(err, demo.ErrNoKafka) {
+	if errors.Is(err, demo.ErrNoKafka) || errors.Is(err, demo.ErrFolder) {
 		return environment(err)
 	}
 	if res == nil {

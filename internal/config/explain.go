@@ -147,7 +147,8 @@ func flowMap(v reflect.Value) string {
 	return "{ " + strings.Join(parts, ", ") + " }"
 }
 
-// redacted hides the password of a URL.
+// redacted hides the password of a URL, and what its query says: tokens are
+// often there.
 func redacted(s string) string {
 	if !strings.Contains(s, "://") {
 		return s
@@ -155,6 +156,15 @@ func redacted(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
 		return "(an address that cannot be read)"
+	}
+	if u.RawQuery != "" {
+		pairs := strings.Split(u.RawQuery, "&")
+		for i, pair := range pairs {
+			name, _, _ := strings.Cut(pair, "=")
+			pairs[i] = name + "=xxxxx"
+		}
+		u.RawQuery = strings.Join(pairs, "&")
+		return u.Redacted()
 	}
 	if u.User == nil {
 		return s

@@ -23,7 +23,7 @@ import (
 // Options say what to run. Zero values are replaced as told.
 type Options struct {
 	Payments  int64 // 0: 1,000
-	Kills     int   // below 0: one per phase and a few at random
+	Kills     int   // below 0: one per phase and a few at random, as far as there are payments for them
 	Workers   int   // 0: 2
 	Tasks     int   // 0: 4
 	Seed      uint64
@@ -49,6 +49,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Guarantee == "" {
 		o.Guarantee = sink.ExactlyOnce
+	}
+	if o.Kills < 0 {
+		o.Kills = int(min(int64(defaultKills), o.Payments/paymentsPerKill))
 	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
@@ -164,11 +167,11 @@ func folder(dir string) (string, bool, error) {
 		err = os.MkdirAll(abs, 0o755)
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("make the folder %s: %w", dir, err)
+		return "", false, fmt.Errorf("%w %s: %w", ErrFolder, dir, err)
 	}
 	for _, name := range []string{"payments.db", "lake", "pipeline.yaml"} {
 		if _, err := os.Stat(filepath.Join(abs, name)); err == nil {
-			return "", false, fmt.Errorf("the folder %s holds %s of an earlier run: empty it, or name another", dir, name)
+			return "", false, fmt.Errorf("%w: %s holds %s of an earlier run: empty it, or name another", ErrFolder, dir, name)
 		}
 	}
 	return abs, false, nil

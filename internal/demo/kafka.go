@@ -18,6 +18,9 @@ import (
 // ErrNoKafka: the cluster that was named cannot be used.
 var ErrNoKafka = errors.New("cannot use the Kafka cluster")
 
+// ErrFolder: the folder that was named cannot be used.
+var ErrFolder = errors.New("cannot use the folder")
+
 // cluster is the Kafka of one run.
 type cluster struct {
 	brokers []string

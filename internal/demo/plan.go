@@ -49,6 +49,13 @@ type step struct {
 	point failpoint.Point
 }
 
+// defaultKills is one per phase and a few at random.
+var defaultKills = len(epochPhases) + len(takeoverPhases) + randomKills
+
+// paymentsPerKill is how many payments a kill by default needs to have something
+// to break.
+const paymentsPerKill = 10
+
 // makePlan orders the kills. Each takeover follows a kill in an epoch, at whose
 // restart its point is armed. With fewer kills than phases the last phases are
 // missed.
@@ -69,7 +76,7 @@ func makePlan(rng *rand.Rand, g sink.Guarantee, kills int) []step {
 		groups = append(groups, g)
 	}
 	if kills < 0 { // the control has as many
-		kills = len(epochPhases) + len(takeoverPhases) + randomKills
+		kills = defaultKills
 	}
 	for range kills - len(epochs) - len(takeovers) {
 		at := rng.IntN(len(groups) + 1)

@@ -209,7 +209,7 @@ func (r *Result) kills(b *strings.Builder) {
 			z.Worker, z.Epoch, z.Task, millis(z.TakenOverMS), z.After)
 	}
 	if len(r.Missed) > 0 {
-		fmt.Fprintf(b, "phases that no kill hit: %s\n", join(r.Missed))
+		fmt.Fprintf(b, "phases that no kill hit, of which this run shows nothing (more payments or kills will): %s\n", join(r.Missed))
 	} else if len(r.Kills) > 0 {
 		fmt.Fprintln(b, "every phase was hit by at least one kill")
 	}

@@ -40,9 +40,17 @@ type ResetResult struct {
 func (w *Worker) Reset(ctx context.Context, o ResetOptions) (res ResetResult, err error) {
 	defer func() { err = errors.Join(err, w.close()) }()
 	w.seal = true
+	if o.To != "" {
+		if _, err := broker.ParseStart(o.To); err != nil {
+			return res, &broker.Problem{
+				Code: broker.CodeConfig, Place: "--to", Cause: fmt.Sprintf("%q is no position", o.To),
+				Remedy: "give earliest, latest, a time as in 2026-01-31T15:04:05Z, group:NAME or group:NAME,earliest",
+			}
+		}
+	}
 	want, have, err := w.openReset(ctx)
 	if err != nil {
-		return res, err
+		return res, StartError{err}
 	}
 	if err := w.noWorkers(ctx); err != nil {
 		return res, err
@@ -134,10 +142,28 @@ func (w *Worker) noWorkers(ctx context.Context) error {
 }
 
 // checkDropped wants a word for sinks that are gone: what they have not applied
-// is given up.
+// is given up. The word counts for no other sink, least of all for one that the
+// pipeline goes on with.
 func (w *Worker) checkDropped(have, want broker.Meta, dropped []string) error {
+	named := func(sinks []broker.MetaSink, name string) bool {
+		return slices.ContainsFunc(sinks, func(s broker.MetaSink) bool { return s.Name == name })
+	}
+	for _, name := range dropped {
+		switch {
+		case named(want.Sinks, name):
+			return &broker.Problem{
+				Code: broker.CodeConfig, Place: "--drop-sink " + name, Cause: "is in the pipeline file: what is decided for it would be lost",
+				Remedy: "take it out of the file first, or leave --drop-sink out",
+			}
+		case !named(have.Sinks, name):
+			return &broker.Problem{
+				Code: broker.CodeConfig, Place: "--drop-sink " + name, Cause: "is no sink of the running generation",
+				Remedy: "leave it out, or correct the name",
+			}
+		}
+	}
 	for _, h := range have.Sinks {
-		if slices.ContainsFunc(want.Sinks, func(s broker.MetaSink) bool { return s.Name == h.Name }) || slices.Contains(dropped, h.Name) {
+		if named(want.Sinks, h.Name) || slices.Contains(dropped, h.Name) {
 			continue
 		}
 		return &broker.Problem{

@@ -95,3 +95,37 @@ func TestResetAfterRefusal(t *testing.T) {
 		t.Errorf("%d dead letters, want one of each sink that can refuse", n)
 	}
 }
+
+// A reset gives up nothing but what a sink that is gone has not applied, and
+// looks at its flags before it ends anything.
+func TestResetRefusesFlags(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	b.produce(0, 50)
+	stop := b.run(b.config())
+	b.until("50 rows", func() bool { return len(b.rows("rows")) == 50 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]engine.ResetOptions{
+		"a sink of the file":  {DropSinks: []string{"rows"}},
+		"a sink that is none": {DropSinks: []string{"nosuch"}},
+		"a position":          {To: "yesterday"},
+	} {
+		if _, err := engine.New(b.config()).Reset(t.Context(), o); broker.CodeOf(err) != broker.CodeConfig {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	topics, err := kadm.NewClient(b.client()).ListTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if topics.Has("exactly.payments.g2.journal") {
+		t.Error("a refused reset began a generation")
+	}
+	c := b.config()
+	c.Sinks = c.Sinks[:1]
+	if _, err := engine.New(c).Reset(t.Context(), engine.ResetOptions{DropSinks: []string{"rows", "files", "db"}}); err != nil {
+		t.Errorf("sinks that are gone: %v", err)
+	}
+}

@@ -23,6 +23,7 @@ const testingLevel = 9
 func levels() map[string]place {
 	return map[string]place{
 		"record":             {level: 0},
+		"internal/decimal":   {level: 0},
 		"internal/embedded":  {level: 0},
 		"internal/failpoint": {level: 0},
 		"internal/mutation":  {level: 0},

@@ -121,6 +121,14 @@ func TestRows(t *testing.T) {
 			query: quoted, rows: []string{"integer|9007199254740993", "real|12.34", "integer|7"},
 			verdicts: []string{"2 integer_range", "3 integer_range"},
 		},
+		"fractions in an INTEGER column": {
+			ddl: "CREATE TABLE t (id INTEGER PRIMARY KEY, v INTEGER)",
+			records: []string{
+				`{"id":1,"v":1e18}`, `{"id":2,"v":9007199254740993.5}`, `{"id":3,"v":12.5}`, `{"id":4,"v":1e-400}`, `{"id":5,"v":9007199254740993.0}`,
+			},
+			query: quoted, rows: []string{"integer|1000000000000000000", "real|12.5"},
+			verdicts: []string{"1 integer_range", "3 integer_range", "4 integer_range"},
+		},
 		"numbers in a TEXT column": {
 			ddl:     "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)",
 			records: []string{`{"id":1,"v":9223372036854775808}`, `{"id":2,"v":12.340}`, `{"id":3,"v":7}`, `{"id":4,"v":true}`},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"exactly/internal/decimal"
 	"exactly/record"
 	"exactly/sink"
 	"exactly/step/cel"
@@ -49,8 +50,13 @@ func unquote(raw []byte) (driver.Value, error) {
 func jsonNumber(raw []byte, a affinity) (driver.Value, error) {
 	text := string(raw)
 	if bytes.ContainsAny(raw, ".eE") {
-		if _, err := strconv.ParseFloat(text, 64); err != nil && a.numeric() {
+		f, err := strconv.ParseFloat(text, 64)
+		switch {
+		case !a.numeric():
+		case err != nil:
 			return nil, sink.Poison(cel.CodeIntegerRange, fmt.Errorf("the number %.40s is too large for the column, whose numbers are doubles", text))
+		case !kept(text, f):
+			return nil, sink.Poison(cel.CodeIntegerRange, fmt.Errorf("the number %.40s would lose digits in the column, whose numbers are doubles; a TEXT column keeps it", text))
 		}
 		return text, nil
 	}
@@ -62,6 +68,13 @@ func jsonNumber(raw []byte, a affinity) (driver.Value, error) {
 		return nil, sink.Poison(cel.CodeIntegerRange, fmt.Errorf("the integer %.40s does not fit into 64 bits; a TEXT column keeps it", text))
 	}
 	return text, nil
+}
+
+// kept reports whether a numeric column gives a number back, of which SQLite
+// makes a double.
+func kept(text string, f float64) bool {
+	d, ok := decimal.Parse(text)
+	return ok && d.Doubled(f)
 }
 
 // exprValue evaluates an expression for a column; an absent optional is NULL.

@@ -149,7 +149,7 @@ func checkResult(out *celgo.Type, want Type) error {
 	case want == TypeBytes && got == TypeString, want == TypeInt && got == TypeUint:
 		return nil
 	}
-	err := &CompileError{Line: 1, Col: 1, Msg: fmt.Sprintf("the expression must give a %s, but gives a %s", want, celgo.FormatCELType(out))}
+	err := &CompileError{Line: 1, Col: 1, Msg: fmt.Sprintf("the expression must give %s, but gives %s", want, celgo.FormatCELType(out))}
 	switch {
 	case want == TypeString && got != TypeList && got != TypeMap && !null:
 		err.Suggestion = "string(…) makes it one"
