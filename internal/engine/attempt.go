@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"exactly/internal/broker"
@@ -60,7 +59,6 @@ type attempt struct {
 	runners  []*runner
 	tail     *outbox.Tail
 	cursors  map[string]journal.Cursor
-	canStage atomic.Bool // read by runners
 	trimmer  *trimmer
 
 	stopping   bool
@@ -240,7 +238,9 @@ func (a *attempt) step(ctx context.Context, ev epoch.Event) {
 	for _, act := range acts {
 		a.carryOut(ctx, act)
 	}
-	a.canStage.Store(a.m.CanStage())
+	for _, r := range a.runners {
+		r.canStage.Store(r.stages && a.m.CanStage(r.name))
+	}
 	if (a.m.Dirty() || a.stopping) && a.m.Open() == 0 && !time.Now().Before(a.due()) {
 		a.tick(ctx)
 	}

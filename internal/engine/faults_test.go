@@ -381,3 +381,44 @@ func (t failsOnceTask) Apply(_ context.Context, b sink.Batch) (sink.Result, erro
 }
 
 func (t failsOnceTask) Close() error { return nil }
+
+// A sink whose decided work cannot be committed waits at the bound of what may be
+// pending; the others go on, and the journal's records stay small.
+func TestStagerWaitsAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	c := b.config()
+	c.Sinks = c.Sinks[:3] // without the two-phase sink, whose work is in no outbox
+	var commits atomic.Bool
+	b.srv.Intercept(func(c sinktest.Call) sinktest.Outcome {
+		if c.Op == "commit" && c.Owner.Sink == "files" && !commits.Load() {
+			return sinktest.Refuse
+		}
+		return sinktest.Proceed
+	})
+	stop := b.run(c)
+	const rounds = 150
+	for i := range rounds {
+		b.produce(i*2, 2)
+		b.until("the other sink", func() bool { return len(b.rows("rows")) == (i+1)*2 })
+	}
+	if n := len(b.rows("files")); n != 0 {
+		t.Fatalf("%d records are visible without a commit", n)
+	}
+	if n := b.srv.Staged(); n == 0 || n > 80 {
+		t.Errorf("%d works are staged, want some, and about 64 at most", n)
+	}
+	commits.Store(true)
+	b.until("the files", func() bool { return len(b.rows("files")) == rounds*2 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"rows", "files"} {
+		wantEach(t, table, b.rows(table), rounds*2)
+	}
+	b.each("exactly.payments.g1.journal", func(r *kgo.Record) {
+		if len(r.Value) > 64<<10 {
+			t.Errorf("a journal record of %d bytes", len(r.Value))
+		}
+	})
+}

@@ -32,6 +32,8 @@ type runner struct {
 	pend   []journal.Pending // decided work of earlier attempts, for the sweep
 	swept  atomic.Bool       // that is done
 
+	canStage atomic.Bool // of a stager: its pending work is below the bound
+
 	task    sink.OutboxTask // opened by run
 	commits *committer
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
@@ -144,6 +146,12 @@ func (r *runner) run(ctx context.Context, owner sink.Owner) error {
 		return err
 	}
 	for {
+		if r.stages && !r.canStage.Load() {
+			if err := r.wait(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		es, err := r.feed.next(ctx, r.pace())
 		if err != nil {
 			return err
@@ -160,6 +168,20 @@ func (r *runner) run(ctx context.Context, owner sink.Owner) error {
 		if err := r.stage(ctx); err != nil {
 			return err
 		}
+	}
+}
+
+// wait lets a stager rest whose decided work cannot be committed: what it does
+// not take in stays in the outbox.
+func (r *runner) wait(ctx context.Context) error {
+	r.oldest.CompareAndSwap(0, time.Now().UnixMilli())
+	timer := time.NewTimer(stageEvery)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

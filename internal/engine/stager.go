@@ -18,7 +18,7 @@ const maxHeldVerdicts = 1000
 // that lists the committables, and the verdicts on the way with it.
 func (r *runner) stage(ctx context.Context) error {
 	st, ok := r.task.(sink.OutboxStager)
-	if !ok || !r.a.canStage.Load() {
+	if !ok || !r.canStage.Load() {
 		return nil
 	}
 	force := len(r.held) >= maxHeldVerdicts || r.a.w.seal

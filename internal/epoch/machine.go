@@ -20,7 +20,9 @@ type Config struct {
 	Staging bool     // there are staging sinks
 
 	// MaxPending and MaxPendingBytes bound the unconfirmed committables, and with
-	// them the journal record. 0: 256, and 512 KiB.
+	// them the journal record: 0: 64, and 512 KiB. Work of two-phase
+	// sinks at the bound keeps new epochs from being filled; that of a stager keeps
+	// the stager waiting.
 	MaxPending      int
 	MaxPendingBytes int
 	// Seal makes every record sealed, and nothing is ever filled: how a
@@ -112,7 +114,7 @@ type Machine struct {
 // New returns a Machine that waits for Start.
 func New(cfg Config) *Machine {
 	if cfg.MaxPending == 0 {
-		cfg.MaxPending = 256
+		cfg.MaxPending = 64
 	}
 	if cfg.MaxPendingBytes == 0 {
 		cfg.MaxPendingBytes = 512 << 10
@@ -139,11 +141,17 @@ func (m *Machine) CanFill() bool {
 	if m.state != stRun || m.stopping || m.cfg.Seal {
 		return false
 	}
-	return m.Open() != 0 || (m.canBegin() && !m.full())
+	return m.Open() != 0 || (m.canBegin() && !m.full(twoPhase))
 }
 
-// CanStage reports whether the pending work is below its bound.
-func (m *Machine) CanStage() bool { return m.state == stRun && !m.full() }
+// CanStage reports whether a stager's pending work is below its bound. Above it
+// the sink waits, whose records stay in the outbox, and nothing else does.
+func (m *Machine) CanStage(sink string) bool {
+	return m.state == stRun && !m.full(func(p *journal.Pending) bool { return p.Sink == sink && !twoPhase(p) })
+}
+
+// twoPhase tells work of a staging sink, which is in no outbox.
+func twoPhase(p *journal.Pending) bool { return p.From.IsZero() && p.Through.IsZero() }
 
 // Running reports whether the takeover is done and the attempt not over.
 func (m *Machine) Running() bool { return m.state == stRun }
@@ -159,12 +167,16 @@ func (m *Machine) Dirty() bool { return m.state == stRun && (m.dirty || m.renew 
 // Pending is how much decided work is not known as done.
 func (m *Machine) Pending() int { return len(m.pending) }
 
-func (m *Machine) full() bool {
-	n := 0
+// full reports whether the pending work of a kind has come to its bound.
+func (m *Machine) full(of func(*journal.Pending) bool) bool {
+	items, bytes := 0, 0
 	for i := range m.pending {
-		n += len(m.pending[i].Data) + 128
+		if p := &m.pending[i].Pending; of(p) {
+			items++
+			bytes += len(p.Data) + 128
+		}
 	}
-	return len(m.pending) >= m.cfg.MaxPending || n >= m.cfg.MaxPendingBytes
+	return items >= m.cfg.MaxPending || bytes >= m.cfg.MaxPendingBytes
 }
 
 // canBegin: I2, two open at most; I6, the epoch before is flushed.

@@ -225,7 +225,7 @@ func (w *machines) apply(a *actor) {
 
 func (w *machines) stage(a *actor) {
 	n := w.decided(a)
-	if a.files >= n || !a.m.CanStage() || w.rnd.IntN(3) != 0 {
+	if a.files >= n || !a.m.CanStage("files") || w.rnd.IntN(3) != 0 {
 		return
 	}
 	from, to := w.cursor(a.files), w.cursor(a.files+1+w.rnd.IntN(n-a.files))
