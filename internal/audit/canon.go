@@ -32,6 +32,7 @@ type canon struct {
 	only  map[string]bool // top-level fields to keep; nil: all
 	skip  map[string]bool // top-level fields to leave out; "*": all
 	times map[string]bool // top-level fields that hold a time
+	given map[string]bool // with only: those that the source was seen to give; nil: it is read no more
 
 	doc record.Doc
 	top []field
@@ -40,7 +41,7 @@ type canon struct {
 func newCanon(s Shape, skip []string) *canon {
 	c := &canon{loose: s.Loose, skip: set(skip), times: set(s.Times)}
 	if s.Fields != nil {
-		c.only = set(s.Fields)
+		c.only, c.given = set(s.Fields), map[string]bool{}
 	}
 	return c
 }
@@ -74,6 +75,9 @@ func (c *canon) value(dst, v []byte) []byte {
 	for name, value := range c.doc.All() {
 		if !c.skip[name] && !c.skip["*"] && (c.only == nil || c.only[name]) {
 			c.top = append(c.top, field{name, value})
+			if c.given != nil && !c.given[name] {
+				c.given[name] = true
+			}
 		}
 	}
 	dst = append(dst, "json:"...)
@@ -86,6 +90,14 @@ func (c *canon) value(dst, v []byte) []byte {
 		dst = c.member(dst, f)
 	}
 	return dst
+}
+
+// learned ends the reading of the source: a column that no record gives is not of
+// the sink, whatever its default is.
+func (c *canon) learned() {
+	if c.given != nil {
+		c.only, c.given = c.given, nil
+	}
 }
 
 // member appends name and value, unless they count as absent.

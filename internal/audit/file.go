@@ -13,6 +13,7 @@ import (
 	httpsink "exactly/sink/http"
 	"exactly/sink/kafka"
 	"exactly/sink/object"
+	"exactly/sink/postgres"
 	"exactly/sink/sqlite"
 	"exactly/step"
 	"exactly/step/cel"
@@ -96,6 +97,8 @@ func (b *binder) sink(s config.Sink) (Sink, error) {
 		err = b.kafka(&out, *c)
 	case *sqlite.Config:
 		err = b.sqlite(&out, *c)
+	case *postgres.Config:
+		err = b.postgres(&out, *c)
 	case *object.Config:
 		b.object(&out, *c)
 	case *httpsink.Config:

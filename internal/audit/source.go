@@ -71,6 +71,7 @@ func (p *Plan) readSource(ctx context.Context, sinks []*sinkState) (*sourceRead,
 	p.Progress("source", src.records)
 	for _, s := range sinks {
 		s.table.seal()
+		s.canon.learned()
 	}
 	return src, nil
 }

@@ -82,3 +82,13 @@ func (n tableName) beside(other tableName) tableName {
 func literal(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'" // standard_conforming_strings is set at the connection
 }
+
+// QuoteTable gives the name of a table, as a pipeline file has it, in the form that
+// SQL takes.
+func QuoteTable(name string) (string, error) {
+	n, err := parseName(name)
+	if err != nil {
+		return "", err
+	}
+	return n.String(), nil
+}
