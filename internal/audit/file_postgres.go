@@ -2,14 +2,11 @@ package audit
 
 import (
 	"errors"
-	"maps"
-	"slices"
 
-	"exactly/record"
 	"exactly/sink/postgres"
 )
 
-// postgres: a row of an upserted table is its key, whatever audit.id says.
+// postgres binds a table in PostgreSQL.
 func (b *binder) postgres(s *Sink, c postgres.Config) error {
 	if c.Mode == "statement" {
 		return errors.New("what a statement does to which tables cannot be audited: compare it by a query of your own")
@@ -30,14 +27,6 @@ func (b *binder) postgres(s *Sink, c postgres.Config) error {
 		}
 	}
 	s.Reader = r
-	if upsert || s.ID == nil && len(c.Key) > 0 {
-		key := c.Key
-		s.ID = func(r *record.Record) ([]byte, error) { return FieldsID(r.Value, key) }
-		s.TombstoneID = func(k []byte) ([]byte, error) { return tombstoneID(k, key) }
-	}
-	if len(c.Columns) > 0 {
-		r.Only = slices.Sorted(maps.Keys(c.Columns))
-		return b.columns(s, c.Columns)
-	}
-	return nil
+	r.Only, err = b.table(s, upsert, c.Key, c.Columns)
+	return err
 }

@@ -16,7 +16,7 @@ import (
 
 type kafkaOpts = []kgo.Opt
 
-// sqlite: a row of an upserted table is its key, whatever audit.id says.
+// sqlite binds a table of a SQLite file.
 func (b *binder) sqlite(s *Sink, c sqlite.Config) error {
 	upsert := c.Mode != "append"
 	r := &SQLiteReader{
@@ -29,16 +29,22 @@ func (b *binder) sqlite(s *Sink, c sqlite.Config) error {
 		r.Ignore = append(r.Ignore, "insert_count")
 	}
 	s.Reader = r
-	if upsert || s.ID == nil && len(c.Key) > 0 {
-		key := c.Key
+	var err error
+	r.Only, err = b.table(s, upsert, c.Key, c.Columns)
+	return err
+}
+
+// table says what a row is: its key, whatever audit.id says, where the table is
+// upserted. It gives the columns that expressions fill; nil: all.
+func (b *binder) table(s *Sink, upsert bool, key []string, columns map[string]string) ([]string, error) {
+	if upsert || s.ID == nil && len(key) > 0 {
 		s.ID = func(r *record.Record) ([]byte, error) { return FieldsID(r.Value, key) }
 		s.TombstoneID = func(k []byte) ([]byte, error) { return tombstoneID(k, key) }
 	}
-	if len(c.Columns) > 0 {
-		r.Only = slices.Sorted(maps.Keys(c.Columns))
-		return b.columns(s, c.Columns)
+	if len(columns) == 0 {
+		return nil, nil
 	}
-	return nil
+	return slices.Sorted(maps.Keys(columns)), b.columns(s, columns)
 }
 
 // columns maps a record to an object of the columns that expressions fill.
