@@ -224,3 +224,26 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 		t.Errorf("requests: got %d, want 2", n)
 	}
 }
+
+// What never left says so: an outcome is unknown only of what was sent.
+func TestNotSent(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		url  func(p string) string
+		want string
+	}{
+		"nobody listens": {func(string) string { return "http://127.0.0.1:1/" }, "not sent"},
+		"cut":            {func(p string) string { return p }, "outcome unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPartner(t, func(query) act { return act{cut: true} })
+			c := quick(tt.url(p.URL))
+			c.Retry.Budget = time.Nanosecond
+			_, err := openTask(t, newTestSink(t, c), testOwner).Apply(t.Context(), batchOf(entry(1, "a", "a")))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
