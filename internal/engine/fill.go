@@ -162,12 +162,20 @@ func (a *attempt) settle(ctx context.Context) {
 	a.chunk = chunk{}
 }
 
+// fillShare: a look at the budget for what is not acknowledged comes after this
+// part of it at the latest, however large records are.
+const fillShare = 16
+
 // fill processes some records of the chunk. false: there is nothing to do now.
 func (a *attempt) fill(ctx context.Context) bool {
 	if a.chunk.at >= len(a.chunk.recs) || a.full || !a.m.CanFill() || !a.room() {
 		return false
 	}
+	size := int64(0) // since the look at the budget
 	for range fillStep {
+		if size > a.w.c.Memory.Epoch/fillShare {
+			break
+		}
 		if a.chunk.at >= len(a.chunk.recs) {
 			a.settle(ctx)
 			break
@@ -179,7 +187,9 @@ func (a *attempt) fill(ctx context.Context) bool {
 		if ep == nil {
 			return true
 		}
+		before := ep.bytes
 		a.process(ep, rec)
+		size += ep.bytes - before
 		if ep.full(a.w.c.Epoch) {
 			break
 		}

@@ -108,8 +108,9 @@ func generate(seed uint64) schedule {
 		Timeout: pick[time.Duration](rng, 5, 20, 120) * time.Second, MaxRecords: pick(rng, 3, 20, 1000),
 		Renew: pick[time.Duration](rng, time.Second, time.Second, 3*time.Second, time.Hour), Roll: pick(rng, 1, 5, 25),
 		Old: rng.IntN(8) == 0, Recreate: rng.IntN(6) == 0,
-		Sinks:  pick(rng, everySink, everySink, everySink, "rows files", "rows files", "files", "rows db", "db", ""),
-		Memory: pick[int64](rng, 0, 0, 512, 4096),
+		Sinks: pick(rng, everySink, everySink, everySink, "rows files", "rows files", "files", "rows db", "db", ""),
+		// Of a generator of its own, so that seeds that found something keep their schedules.
+		Memory: pick[int64](rand.New(rand.NewPCG(seed, 0x3e3)), 0, 0, 512, 4096),
 	}}
 	s.Shape.Tasks = 1 + rng.Int32N(s.Shape.Partitions)
 	for range 1 + rng.IntN(9) {

@@ -47,6 +47,7 @@ type modelled struct {
 type known struct {
 	ending  int64           // the last epoch that a broker was asked to decide
 	decided *journal.Record // the newest record that somebody knows as decided
+	largest int             // bytes of a journal record
 }
 
 // owner is one attempt.
@@ -142,19 +143,18 @@ func newest(h *host, id string) string { return h.name + " " + strings.TrimRight
 
 // step is told every step of every attempt.
 func (v *watcher) step(h *host, s engine.Step) {
-	decided := v.took(h, s)
+	sure := v.took(h, s)
 	if v.outputs {
 		return
 	}
-	wrong := v.standing(s, decided)
+	wrong := v.standing(s, sure)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.broken = append(v.broken, wrong...)
 }
 
-// took notes a step, and gives the newest record of its lane that is known as
-// decided.
-func (v *watcher) took(h *host, s engine.Step) *journal.Record {
+// took notes a step, and gives what is certain of its lane.
+func (v *watcher) took(h *host, s engine.Step) known {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	o := v.owners[s.Owner]
@@ -187,21 +187,21 @@ func (v *watcher) took(h *host, s engine.Step) *journal.Record {
 	for _, a := range s.Actions {
 		v.action(o, s.Task, a)
 	}
-	return v.lane(o.lane).decided
+	return *v.lane(o.lane)
 }
 
-// oneMore is what may come on top of the budget for what is not acknowledged:
-// all that one source record becomes, and a journal record of each producer.
-const oneMore = 12 << 10
+// oneMore is what may come on top of the budget for what is not acknowledged, all
+// that one source record becomes, beside a journal record of each producer.
+const oneMore = 2 << 10
 
 // standing holds what the engine believes of sinks against what their servers
 // know, and its memory against its budgets: what is reported as committed is committed, what is reported as applied
 // is applied, and what is decided and unconfirmed is still there. It is called
 // without the lock, since a server that asks the watcher holds its own.
-func (v *watcher) standing(s engine.Step, decided *journal.Record) (wrong []string) {
+func (v *watcher) standing(s engine.Step, sure known) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if limit := v.w.s.Shape.Memory; limit > 0 {
-		if s.Held.Produced > limit+oneMore {
+		if s.Held.Produced > limit+oneMore+2*int64(sure.largest) {
 			say("task %d holds %d bytes that are not acknowledged, with a budget of %d", s.Task, s.Held.Produced, limit)
 		}
 		if s.Held.Epochs > 1 && s.Held.Handover > limit {
@@ -224,10 +224,10 @@ func (v *watcher) standing(s engine.Step, decided *journal.Record) (wrong []stri
 			say("sink %s of task %d is reported to stand at %s, and stands at %s", ev.Sink, s.Task, ev.Cursor.Pos, at)
 		}
 	}
-	if decided == nil {
+	if sure.decided == nil {
 		return wrong
 	}
-	for _, p := range decided.Pending {
+	for _, p := range sure.decided.Pending {
 		if waiting, done, err := v.w.server(p.Sink).Holds(p.Committable); err != nil || !waiting && !done {
 			say("decided work of epoch %d is gone from sink %s (%v)", p.Epoch, p.Sink, err)
 		}
@@ -271,6 +271,10 @@ func (v *watcher) action(o *owner, task int32, a epoch.Action) {
 		o.lane, o.claim = lane{a.Record.Generation, task}, a.Record
 	case epoch.Journal:
 		o.records[a.Epoch] = a.Record
+		if b, err := a.Record.Encode(); err == nil {
+			k := v.lane(o.lane)
+			k.largest = max(k.largest, len(b))
+		}
 	case epoch.End:
 		o.asked[epoch.Of(a.Epoch)] = a.Epoch
 	case epoch.Trim:
