@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,7 +86,7 @@ func (p *PostgresReader) Read(ctx context.Context, fn func(*Held) error) (err er
 		h := Held{Place: fmt.Sprintf("%s row at %s", p.Table, v[2])}
 		h.Value = slices.Clone(v[0])
 		if v[1] != nil {
-			if _, err := fmt.Sscan(string(v[1]), &h.Writes); err != nil {
+			if h.Writes, err = strconv.ParseInt(string(v[1]), 10, 64); err != nil {
 				return fmt.Errorf("%s: column %s: %w", h.Place, p.Writes, err)
 			}
 		}

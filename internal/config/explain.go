@@ -157,6 +157,9 @@ func redacted(s string) string {
 	if err != nil {
 		return "(an address that cannot be read)"
 	}
+	if u.User == nil && u.RawQuery == "" {
+		return s
+	}
 	if u.RawQuery != "" {
 		pairs := strings.Split(u.RawQuery, "&")
 		for i, pair := range pairs {
@@ -164,10 +167,6 @@ func redacted(s string) string {
 			pairs[i] = name + "=xxxxx"
 		}
 		u.RawQuery = strings.Join(pairs, "&")
-		return u.Redacted()
-	}
-	if u.User == nil {
-		return s
 	}
 	return u.Redacted()
 }

@@ -20,9 +20,9 @@ type Config struct {
 	Staging bool     // there are staging sinks
 
 	// MaxPending and MaxPendingBytes bound the unconfirmed committables, and with
-	// them the journal record: 0: 64, and 512 KiB. Work of two-phase
-	// sinks at the bound keeps new epochs from being filled; that of a stager keeps
-	// the stager waiting.
+	// them the journal record. 0: 64, and 512 KiB. Work of two-phase sinks at the
+	// bound keeps new epochs from being filled; that of a stager keeps the stager
+	// waiting.
 	MaxPending      int
 	MaxPendingBytes int
 	// Seal makes every record sealed, and nothing is ever filled: how a

@@ -194,10 +194,11 @@ func (v *watcher) took(h *host, s engine.Step) known {
 // that one source record becomes, beside a journal record of each producer.
 const oneMore = 2 << 10
 
-// standing holds what the engine believes of sinks against what their servers
-// know, and its memory against its budgets: what is reported as committed is committed, what is reported as applied
-// is applied, and what is decided and unconfirmed is still there. It is called
-// without the lock, since a server that asks the watcher holds its own.
+// standing holds the engine's memory against its budgets, and what it believes of
+// sinks against what their servers know: what is reported as committed is
+// committed, what is reported as applied is applied, and what is decided and
+// unconfirmed is still there. It is called without the lock, since a server that
+// asks the watcher holds its own.
 func (v *watcher) standing(s engine.Step, sure known) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if limit := v.w.s.Shape.Memory; limit > 0 {
