@@ -34,7 +34,7 @@ N ?= 1000
 OUT ?=
 REPLAY ?=
 sim-test = go run ./test/sim/overlay .cache/sim && \
-	go test -count=1 -v -timeout 12h -overlay .cache/sim/overlay.json -tags synctests,mutations ./test/sim
+	go test -count=1 -v -timeout 12h -overlay .cache/sim/overlay.json -tags synctests,mutations,netgo,osusergo ./test/sim
 .PHONY: sim
 sim: ## N=1000 simulated schedules from SEED=1 on; REPLAY=17 or REPLAY=FILE lives one with its log; OUT=FILE keeps the outcome
 	$(sim-test) -run 'TestSimulation|TestReplay' -sim.n $(N) -sim.seed $(SEED) -sim.replay '$(if $(wildcard $(REPLAY)),$(abspath $(REPLAY)),$(REPLAY))' -sim.out '$(if $(OUT),$(abspath $(OUT)))'

@@ -32,7 +32,7 @@ func TestNewRefuses(t *testing.T) {
 		{"header twice", Config{Topic: "a", SourceHeaders: true, Headers: map[string]string{"exactly-source": "1"}}, "kafka.headers.exactly-source: is set by source_headers"},
 		{"syntax", Config{Topic: "a", Key: "1 +"}, "kafka.key: 1:"},
 		{"unknown field", Config{Topic: "a", Headers: map[string]string{"h": "payment_ix"}}, "kafka.headers.h: 1:1: "},
-		{"type", Config{TopicExpr: "1 + 1"}, "kafka.topic_expr: 1:1: the expression must give a string"},
+		{"type", Config{TopicExpr: "1 + 1"}, "kafka.topic_expr: 1:1: the expression must give string, but gives int"},
 		{"epoch", Config{Topic: "a", Timestamp: "epoch.time"}, "kafka.timestamp: epoch cannot be used here"},
 	}
 	for _, tt := range tests {

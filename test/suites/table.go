@@ -45,7 +45,7 @@ func table() []suite {
 			name: "sim", what: "the whole engine in virtual time under seeded schedules of faults; every broken rule noticed",
 			small: 15 * time.Minute, full: 180 * time.Minute,
 			prepare: [][]string{{"go", "run", "./test/sim/overlay", ".cache/sim"}},
-			tests:   []string{"-overlay", ".cache/sim/overlay.json", "-tags", "synctests,mutations", "./test/sim"},
+			tests:   []string{"-overlay", ".cache/sim/overlay.json", "-tags", "synctests,mutations,netgo,osusergo", "./test/sim"},
 		},
 		{
 			name: "model", what: "the Spin models, each switch of them, and the relation of internal/model beside them", needs: []string{"spin"},

@@ -45,6 +45,19 @@ func simrand() uint64 {
 		// memory would shift the addresses of everything later, and so the order of maps
 		// whose keys are pointers.
 		{"runtime/proc.go", "func retake(now int64) uint32 {\n", "func retake(now int64) uint32 {\n\tif debug.asyncpreemptoff != 0 {\n\t\treturn 0\n\t}\n"},
+		// For the same reason no thread is made while another one is on its way to the
+		// list of idle ones, as happens while packages are initialised: one thread runs
+		// the goroutine of main then, a second one all others, and sysmon is the third.
+		// The bound is for a thread that does not come.
+		{"runtime/proc.go", "\tnmp := mget()\n\tif nmp == nil {\n\t\t// No M is available", `	nmp := mget()
+	for i := 0; nmp == nil && debug.asyncpreemptoff != 0 && !iscgo && mcount() > 2 && i < 1<<20; i++ {
+		unlock(&sched.lock)
+		osyield()
+		lock(&sched.lock)
+		nmp = mget()
+	}
+	if nmp == nil {
+		// No M is available`},
 		{"runtime/sema.go", "func internal_sync_nanotime() int64 {\n\treturn nanotime()\n}", "func internal_sync_nanotime() int64 {\n\tif getg().bubble != nil {\n\t\treturn 1\n\t}\n\treturn nanotime()\n}"},
 	}
 }
