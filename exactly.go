@@ -47,7 +47,7 @@ type Pipeline struct {
 	Source    Source         // Topics are required
 	Format    step.Format    // of the source's values; "": JSON objects
 	Fields    map[string]string
-	Tasks     int32 // 0: the source's partitions, at most 4; fixed within a generation
+	Tasks     int32 // 0: the source's partitions, at most 4, fewer where Epoch.Interval is below 100 ms; fixed within a generation
 	Epoch     Epoch
 	Restart   Restart
 	Steps     []step.Spec

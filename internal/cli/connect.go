@@ -3,16 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"exactly/internal/broker"
 	"exactly/internal/catalog"
 	"exactly/internal/config"
+	"exactly/internal/engine"
 	"exactly/sink"
 )
-
-// mostTasks is how many tasks there are at most where the file does not say.
-const mostTasks = 4
 
 // cluster is what is known, or assumed, of the cluster.
 type cluster struct {
@@ -27,8 +26,8 @@ type cluster struct {
 func assumed(f *config.File) cluster {
 	c := cluster{tasks: int32(f.Tasks)} //nolint:gosec // at most 1024
 	if c.tasks == 0 {
-		c.tasks = mostTasks
-		c.notes = append(c.notes, "tasks: 0 is taken as 4; with fewer source partitions there are as many tasks as partitions (--connect looks)")
+		c.tasks = engine.DefaultTasks(math.MaxInt32, f.Epoch.Interval)
+		c.notes = append(c.notes, fmt.Sprintf("tasks: 0 is taken as %d; with fewer source partitions there are as many tasks as partitions (--connect looks)", c.tasks))
 	}
 	c.notes = append(c.notes, "the record sizes are those of a source with Kafka's default max.message.bytes (--connect looks)")
 	return c
@@ -81,7 +80,7 @@ func (c *cluster) topics(ctx context.Context, admin *broker.Admin, f *config.Fil
 		c.right("output topic %s has %d partitions", t, infos[t].Partitions)
 	}
 	if c.tasks == 0 {
-		c.tasks = min(most, mostTasks)
+		c.tasks = engine.DefaultTasks(most, f.Epoch.Interval)
 	}
 	limits := broker.NewLimits(admin)
 	if err := limits.Load(ctx, f.Source.Topics...); err != nil {

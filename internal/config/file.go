@@ -15,7 +15,7 @@ type File struct {
 	Guarantee   sink.Guarantee `yaml:"guarantee" default:"exactly_once" enum:"exactly_once|at_least_once" why:"the safe one" doc:"What every sink is promised. at_least_once switches the protocol off and is meant as a control."`
 	Kafka       Kafka          `yaml:"kafka" doc:"The cluster that holds the source, the outputs and the pipeline's own topics."`
 	Source      Source         `yaml:"source" doc:"What is read."`
-	Tasks       int            `yaml:"tasks" default:"0" min:"0" max:"1024" why:"one for each source partition, at most 4: few tasks cost the broker little" doc:"Units of parallelism; task s of S owns the partitions p with p mod S = s. 0: the number of partitions, at most 4. Fixed within a generation."`
+	Tasks       int            `yaml:"tasks" default:"0" min:"0" max:"1024" why:"one for each source partition, at most 4, and fewer where epochs are short: the brokers pay for tasks divided by epoch.interval" doc:"Units of parallelism; task s of S owns the partitions p with p mod S = s. 0: the number of partitions, at most 4 and at most one per 25 ms of epoch.interval. Fixed within a generation."`
 	Epoch       Epoch          `yaml:"epoch" doc:"When an epoch (a checkpoint, a commit interval) ends."`
 	Restart     Restart        `yaml:"restart" doc:"What happens when a task fails."`
 	Steps       []Step         `yaml:"steps" one_of:"true" doc:"What is done to each record, in order. Each entry has exactly one of the settings below."`

@@ -21,7 +21,7 @@ type Config struct {
 	Guarantee sink.Guarantee // "": exactly once
 	Broker    broker.Config
 	Source    Source
-	Tasks     int32 // 0: the source's partitions, at most 4; fixed within a generation
+	Tasks     int32 // 0: DefaultTasks; fixed within a generation
 	Epoch     Epoch
 	Restart   Restart
 	NewChain  func() step.Chain // one per task

@@ -49,10 +49,12 @@ func (w *Worker) connect(ctx context.Context) (err error) {
 
 func (w *Worker) exactly() bool { return w.c.Guarantee == sink.ExactlyOnce }
 
-// defaultTasks: few, since tasks times transactions per second times
-// partitions is what the brokers pay.
-func defaultTasks(sources map[string]broker.TopicInfo) int32 {
-	return min(mostPartitions(sources), 4)
+// DefaultTasks is the number of tasks where the pipeline file gives none: one
+// per partition, at most 4, and fewer with short epochs. The brokers pay for
+// transactions, tasks divided by interval, and with too many of them each takes
+// longer than the interval.
+func DefaultTasks(partitions int32, interval time.Duration) int32 {
+	return max(1, min(partitions, 4, int32(min(interval/(25*time.Millisecond), 4))))
 }
 
 // wanted is the meta record that the pipeline file asks for.
@@ -87,7 +89,7 @@ func (w *Worker) identity(ctx context.Context) error {
 	if !found {
 		first := want
 		if first.Tasks == 0 {
-			first.Tasks = defaultTasks(w.sources)
+			first.Tasks = DefaultTasks(mostPartitions(w.sources), w.c.Epoch.Interval)
 		}
 		if first.Incarnation, err = broker.NewIncarnation(rand.Reader); err != nil {
 			return err

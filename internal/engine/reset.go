@@ -88,7 +88,7 @@ func (w *Worker) Reset(ctx context.Context, o ResetOptions) (res ResetResult, er
 		return res, err
 	}
 	if next.Tasks == 0 {
-		next.Tasks = defaultTasks(w.sources)
+		next.Tasks = DefaultTasks(mostPartitions(w.sources), w.c.Epoch.Interval)
 	}
 	if _, err := w.admin.UpdateMeta(ctx, have, next); err != nil {
 		return res, err

@@ -29,3 +29,25 @@ func TestTimeoutBeyondTheBrokers(t *testing.T) {
 		}
 	}
 }
+
+func TestDefaultTasks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		partitions int32
+		interval   time.Duration
+		want       int32
+	}{
+		{1, time.Second, 1},
+		{3, 100 * time.Millisecond, 3},
+		{64, 100 * time.Millisecond, 4},
+		{64, 10 * time.Minute, 4},
+		{64, 50 * time.Millisecond, 2},
+		{64, 10 * time.Millisecond, 1},
+		{64, time.Millisecond, 1},
+		{0, time.Second, 1},
+	} {
+		if got := DefaultTasks(tt.partitions, tt.interval); got != tt.want {
+			t.Errorf("%d partitions, epochs of %s: got %d tasks, want %d", tt.partitions, tt.interval, got, tt.want)
+		}
+	}
+}

@@ -14,7 +14,8 @@
 . "$(dirname "$0")/lib.sh"
 V=${KAFKA_VERSION:-4.4.0}; H=$SVC_OPT/kafka-$V
 HEAP=${KAFKA_HEAP:--Xms64m -Xmx256m}
-JOPT="-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.awt.headless=true"   # C1 only: faster start, less memory
+JVM=${KAFKA_JVM:--XX:+UseSerialGC -XX:TieredStopAtLevel=1}   # C1 only: faster start, less memory
+JOPT="$JVM -Djava.awt.headless=true"
 LOG4J="-Dlog4j2.configurationFile=$SVC_ROOT/kafka/log4j2.properties"
 
 java_() { # JAVA-ARGS...: replaces this shell
@@ -144,7 +145,7 @@ start_node() { # DATADIR ID
   # shellcheck disable=SC2046
   need_free $(awk -v id="$id" '$1==id{print $2, $3}' "$d/nodes")
   : >"$n/log"
-  start_bg "$n" env NICE="$NICE" KAFKA_HEAP="$HEAP" bash "$SVC_ROOT/kafka.sh" run "$d" "$id"
+  start_bg "$n" env NICE="$NICE" KAFKA_HEAP="$HEAP" KAFKA_JVM="$JVM" bash "$SVC_ROOT/kafka.sh" run "$d" "$id"
 }
 start() { # DATADIR NODES BASEPORT
   local d=$1 n=$2 base=$3 i
