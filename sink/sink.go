@@ -250,3 +250,14 @@ type StagingTask interface {
 	Committer
 	Close() error
 }
+
+// StagingFlusher is a StagingTask that collects an epoch's records and writes
+// them at its end: all at once, in an order of its own, again where that failed.
+type StagingFlusher interface {
+	StagingTask
+	// Flush writes what Write has taken in for the epoch, before its Prepare and
+	// behind its last Write. Calls are serial; the next epoch's may come before
+	// this one's Prepare. A *PoisonError counts over all records of the epoch, in
+	// the order of Write.
+	Flush(ctx context.Context, epoch int64) error
+}

@@ -284,19 +284,15 @@ func (p *process) prepare(epoch int64) (work, error) {
 		if part[0] == part[1] {
 			continue
 		}
-		err := p.call(func(ctx context.Context) error {
+		err := p.write(&w, its[part[0]:], func(ctx context.Context) error {
 			return p.staging.Write(ctx, epoch, rs[part[0]:part[1]])
 		})
-		var poison *sink.PoisonError
-		if errors.As(err, &poison) {
-			for i, k := range poison.Index {
-				w.verdicts = append(w.verdicts, sink.Verdict{
-					Pos: its[part[0]+k].Pos, Code: sink.Code(poison.Errs[i]), Reason: poison.Errs[i].Error(),
-				})
-			}
-			err = nil
-		}
 		if err != nil {
+			return work{}, err
+		}
+	}
+	if f, ok := p.staging.(sink.StagingFlusher); ok {
+		if err := p.write(&w, its, func(ctx context.Context) error { return f.Flush(ctx, epoch) }); err != nil {
 			return work{}, err
 		}
 	}
@@ -306,6 +302,21 @@ func (p *process) prepare(epoch int64) (work, error) {
 		return err
 	})
 	return w, err
+}
+
+// write is a call that may refuse some of its items.
+func (p *process) write(w *work, its []item, f func(ctx context.Context) error) error {
+	err := p.call(f)
+	var poison *sink.PoisonError
+	if !errors.As(err, &poison) {
+		return err
+	}
+	for i, k := range poison.Index {
+		w.verdicts = append(w.verdicts, sink.Verdict{
+			Pos: its[k].Pos, Code: sink.Code(poison.Errs[i]), Reason: poison.Errs[i].Error(),
+		})
+	}
+	return nil
 }
 
 // decide makes staged work decided.

@@ -8,14 +8,14 @@ import (
 
 // postgres binds a table in PostgreSQL.
 func (b *binder) postgres(s *Sink, c postgres.Config) error {
-	if c.Mode == "statement" {
+	if c.Rows() == "statement" {
 		return errors.New("what a statement does to which tables cannot be audited: compare it by a query of your own")
 	}
 	table, err := postgres.QuoteTable(c.Table)
 	if err != nil {
 		return err
 	}
-	upsert := c.Mode != "append"
+	upsert := c.Rows() != "append"
 	r := &PostgresReader{
 		DSN: c.DSN, PasswordFile: c.PasswordFile, Table: table, Upsert: upsert, Any: c.Version != "",
 		Writes: c.Audit.InsertCount, ConnectTimeout: c.ConnectTimeout, Ignore: []string{"exactly_order", "exactly_version"},

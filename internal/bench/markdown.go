@@ -32,11 +32,7 @@ func (r *Result) Markdown() string {
 	if len(r.Wanted) > 0 {
 		b.WriteString("\n## Wanted\n\n| figure | wanted | got | |\n| --- | --- | --- | --- |\n")
 		for _, w := range r.Wanted {
-			reached := "not reached"
-			if w.Reached {
-				reached = "reached"
-			}
-			fmt.Fprintf(&b, "| %s | %s | %.2f | %s |\n", w.What, w.Want, w.Got, reached)
+			b.WriteString(w.row())
 		}
 	}
 	for _, p := range r.Problems {
@@ -54,3 +50,11 @@ func (s Spread) text(digits int) string {
 
 // text is the last two columns of a table.
 func (c Counts) text() string { return fmt.Sprintf("%d | %d", c.Duplicates, c.Inputs-c.Unique) }
+
+func (w Wanted) row() string {
+	reached := "not reached"
+	if w.Reached {
+		reached = "reached"
+	}
+	return fmt.Sprintf("| %s | %s | %.2f | %s |\n", w.What, w.Want, w.Got, reached)
+}

@@ -57,7 +57,7 @@ func newBench(a *app) *cobra.Command {
 	flags.StringVar(&f.json, "json", "", "write the result to this file, as JSON")
 	flags.StringVar(&f.Dir, "dir", "", "keep the contestants' pipeline files and logs in this folder")
 	flags.StringVar(&f.Profiles, "profiles", "", "write a CPU profile of each contestant into this folder")
-	cmd.AddCommand(newBenchLoop(a))
+	cmd.AddCommand(newBenchLoop(a), newBenchTables(a))
 	return cmd
 }
 

@@ -46,6 +46,8 @@ func judge(err error) verdictOn {
 		return exit
 	case sink.Classify(err) == sink.ClassFatal:
 		return restart
+	case sink.IsTransient(err): // the takeover waits for it
+		return retake
 	case errors.Is(err, epoch.ErrDisturbed), errors.Is(err, errLost), errors.Is(err, broker.ErrNotOurs), isKafkaFault(err):
 		return retake
 	}

@@ -22,6 +22,7 @@ const (
 	OutboxFull      EventKind = "outbox_full"
 	AttemptOver     EventKind = "attempt_over" // Err
 	TaskRevoked     EventKind = "task_revoked"
+	TaskPaused      EventKind = "task_paused" // a two-phase Sink is away, Err; no transaction is open meanwhile
 	TaskFailed      EventKind = "task_failed" // Err: the process stops
 	UnexplainedGap  EventKind = "unexplained_gap"
 	WorkerStopping  EventKind = "worker_stopping"

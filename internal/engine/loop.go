@@ -381,7 +381,11 @@ func (l *loop) applyStaged(ctx context.Context, s *plainSink) (refused []sink.En
 	}
 	st := &staging{name: s.name, task: s.stage}
 	var res stageResult
-	if err := st.write(ctx, stageOp{epoch: l.n, recs: recs}, &res); err != nil {
+	err = st.refusals(s.stage.Write(ctx, l.n, recs), recs, &res)
+	if f, ok := s.stage.(sink.StagingFlusher); ok && err == nil {
+		err = st.refusals(f.Flush(ctx, l.n), recs, &res)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("sink %s: %w", s.name, err)
 	}
 	cs, err := s.stage.Prepare(ctx, l.n)

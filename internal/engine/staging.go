@@ -54,10 +54,10 @@ func (a *attempt) openStagings(ctx context.Context) error {
 			a: a, name: s.Name, sink: s.Sink.(sink.Staging), where: s.filter(),
 			ops: newQueue[stageOp](),
 		}
-		err := patiently(ctx, func() (err error) {
+		err := a.paused(ctx, s.Name, func() (err error) {
 			st.task, err = st.sink.OpenStaging(ctx, a.owner(s.Name))
 			return err
-		}, a.failing(s.Name))
+		})
 		if err != nil {
 			return fmt.Errorf("open sink %s: %w", s.Name, err)
 		}
@@ -67,6 +67,25 @@ func (a *attempt) openStagings(ctx context.Context) error {
 		a.wg.Go(func() { st.commits.run(ctx) })
 	}
 	return nil
+}
+
+// paused calls f of a two-phase sink, in a takeover, for as long as it takes. That
+// is where a task waits for one that is away: its work is in no outbox, and here no
+// transaction is open that readers would wait for.
+func (a *attempt) paused(ctx context.Context, name string, f func() error) error {
+	away := false
+	err := patiently(ctx, f, func(err error) {
+		a.failing(name)(err)
+		if !away {
+			away = true
+			a.w.emit(Event{Kind: TaskPaused, Task: a.task, Sink: name, Err: err})
+			a.w.emit(Event{Kind: BreakerOpened, Task: a.task, Sink: name})
+		}
+	})
+	if away && err == nil {
+		a.w.emit(Event{Kind: BreakerClosed, Task: a.task, Sink: name})
+	}
+	return err
 }
 
 func (a *attempt) staging(name string) *staging {
@@ -107,28 +126,37 @@ func (s *staging) barrier(n int64) <-chan stageResult {
 
 func (s *staging) run(ctx context.Context) {
 	var res stageResult
+	flusher, _ := s.task.(sink.StagingFlusher)
+	var taken []record.Record // of the epoch, by a flusher
 	for {
 		op, ok := s.ops.next(ctx)
 		switch {
 		case !ok:
 			return
 		case op.done != nil:
+			if flusher != nil && res.err == nil {
+				res.err = s.refusals(flusher.Flush(ctx, op.epoch), taken, &res)
+			}
 			op.done <- res
-			res = stageResult{}
+			res, taken = stageResult{}, nil
 		case res.err == nil:
-			res.err = s.write(ctx, op, &res)
+			if flusher != nil {
+				taken = append(taken, op.recs...)
+			}
+			res.err = s.refusals(s.task.Write(ctx, op.epoch, op.recs), op.recs, &res)
 		}
 	}
 }
 
-func (s *staging) write(ctx context.Context, op stageOp, res *stageResult) error {
-	err := s.task.Write(ctx, op.epoch, op.recs)
+// refusals takes what a call has refused of recs into the result, and gives any
+// other error back.
+func (s *staging) refusals(err error, recs []record.Record, res *stageResult) error {
 	var poison *sink.PoisonError
 	if !errors.As(err, &poison) {
 		return err
 	}
 	for i, at := range poison.Index {
-		res.refused = append(res.refused, op.recs[at])
+		res.refused = append(res.refused, recs[at])
 		res.why = append(res.why, &letter{
 			stage: "sink " + s.name, sink: s.name, code: sink.Code(poison.Errs[i]), reason: poison.Errs[i].Error(),
 		})
@@ -168,7 +196,7 @@ func (s *staging) commit(ctx context.Context, ps []journal.Pending) error {
 	if len(ps) == 0 {
 		return nil
 	}
-	return patiently(ctx, func() error { return s.task.Commit(ctx, committables(ps)) }, s.a.failing(s.name))
+	return s.a.paused(ctx, s.name, func() error { return s.task.Commit(ctx, committables(ps)) })
 }
 
 func (s *staging) sweep(ctx context.Context, keep []journal.Pending) error {

@@ -57,6 +57,7 @@ func levels() map[string]place {
 		"internal/bench":     {level: 5},
 		"internal/catalog":   {level: 5, beside: []string{"internal/config"}},
 		"internal/config":    {level: 5},
+		"internal/exercise":  {level: 5, beside: []string{"internal/audit", "internal/catalog", "internal/config"}},
 		"internal/demo":      {level: 5, beside: []string{"internal/audit", "internal/catalog", "internal/config", "internal/telemetry", "internal/watch"}},
 		"internal/telemetry": {level: 5},
 		"internal/watch":     {level: 5},

@@ -35,7 +35,7 @@ func (l *logger) see(e exactly.Event) {
 		level, attrs = slog.LevelError, nil
 	case engine.TaskFailed:
 		level = slog.LevelError
-	case engine.BreakerOpened:
+	case engine.BreakerOpened, engine.TaskPaused:
 		level = slog.LevelError
 		attrs = append(attrs, slog.String("sink", e.Sink))
 	case engine.BreakerClosed:

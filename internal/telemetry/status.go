@@ -11,7 +11,8 @@ import (
 // TaskStatus is what is known of one task of this worker.
 type TaskStatus struct {
 	Task      int32     `json:"task"`
-	State     string    `json:"state"` // taking_over, running, between_attempts, failed
+	State     string    `json:"state"`              // taking_over, running, paused, between_attempts, failed
+	PausedBy  string    `json:"paused_by,omitzero"` // the sink
 	Attempt   int64     `json:"attempt,omitzero"`
 	Epoch     int64     `json:"epoch"`
 	Decided   time.Time `json:"last_decided,omitzero"`
@@ -95,13 +96,16 @@ func (b *board) see(e exactly.Event) {
 		b.task(e.Task).State = "taking_over"
 	case engine.TaskTakenOver:
 		t := b.task(e.Task)
-		t.State, t.Attempt, t.Epoch, t.LastError = "running", e.Attempt, e.Epoch, ""
+		t.State, t.Attempt, t.Epoch, t.LastError, t.PausedBy = "running", e.Attempt, e.Epoch, "", ""
+	case engine.TaskPaused:
+		t := b.task(e.Task)
+		t.State, t.PausedBy, t.LastError = "paused", e.Sink, text(e.Err)
 	case engine.EpochDecided:
 		t := b.task(e.Task)
 		t.Epoch, t.Decided = e.Epoch, e.Time
 	case engine.AttemptOver:
 		t := b.task(e.Task)
-		t.State, t.LastError = "between_attempts", text(e.Err)
+		t.State, t.LastError, t.PausedBy = "between_attempts", text(e.Err), ""
 	case engine.TaskFailed:
 		t := b.task(e.Task)
 		t.State, t.LastError = "failed", text(e.Err)

@@ -15,8 +15,8 @@ type Config struct {
 	DSN              string            `yaml:"dsn" required:"true" secret:"true" doc:"Where the database is: a postgres:// URL or keyword=value pairs, as libpq takes them, TLS by sslmode and sslrootcert. Several hosts are tried in order; target_session_attrs=read-write finds the primary." example:"${PG_DSN}"`
 	PasswordFile     string            `yaml:"password_file" doc:"File with the password, read at each connection."`
 	Table            string            `yaml:"table" doc:"The table that gets the records, with its schema if that is not the first of the search path. Required, but for statement." example:"public.payment_records"`
-	Mode             string            `yaml:"mode" default:"upsert" enum:"upsert|append|statement" doc:"One row per key, one row per record, or a statement of yours for each record."`
-	Key              []string          `yaml:"key" doc:"The columns that identify a row; they need a UNIQUE or PRIMARY KEY constraint of exactly these columns. Required for upsert." example:"payment_id"`
+	Mode             string            `yaml:"mode" default:"upsert" enum:"upsert|append|statement|two_phase" doc:"One row per key, one row per record, a statement of yours for each record, or any of these (key, no key, statement) in transactions that are prepared before the decision, so that rows do not pass through the outbox."`
+	Key              []string          `yaml:"key" doc:"The columns that identify a row; they need a UNIQUE or PRIMARY KEY constraint of exactly these columns. Required for upsert; with two_phase it makes the difference between upsert and append." example:"payment_id"`
 	Columns          map[string]string `yaml:"columns" expr:"any" doc:"What each column gets, as expressions. Without it every top-level field of the record goes to the column of its name."`
 	UnknownFields    string            `yaml:"unknown_fields" default:"ignore" enum:"ignore|reject" doc:"What becomes of a record with fields that are no columns: they are left out, or the record is a dead letter. Only without columns."`
 	Create           bool              `yaml:"create" default:"false" doc:"Create the table, from schema, where it does not exist."`
@@ -48,16 +48,27 @@ const (
 	modeUpsert    = "upsert"
 	modeAppend    = "append"
 	modeStatement = "statement"
+	modeTwoPhase  = "two_phase"
 )
 
-// Columns of the sink's own, used where the table has them; create makes them.
-const ()
+// Rows is how rows are written: upsert, append or statement, also for two_phase.
+func (c Config) Rows() string {
+	switch {
+	case c.Mode == "":
+		return modeUpsert
+	case c.Mode != modeTwoPhase:
+		return c.Mode
+	case c.Statement != "":
+		return modeStatement
+	case len(c.Key) > 0:
+		return modeUpsert
+	}
+	return modeAppend
+}
 
 // withDefaults fills in what the zero value leaves open.
 func (c Config) withDefaults() Config {
-	if c.Mode == "" {
-		c.Mode = modeUpsert
-	}
+	c.Mode = c.Rows()
 	if c.UnknownFields == "" {
 		c.UnknownFields = "ignore"
 	}
@@ -85,12 +96,11 @@ func (c Config) validate() error {
 	case c.Mode == modeStatement:
 		return c.validateStatement()
 	case c.Mode != modeUpsert && c.Mode != modeAppend:
-		return fmt.Errorf("mode is %q, want upsert, append or statement", c.Mode)
+		return fmt.Errorf("mode is %q, want upsert, append, statement or two_phase", c.Mode)
 	case c.Table == "":
 		return errors.New("table is missing: name the table that gets the records")
 	case c.Statement != "" || len(c.Args) > 0:
 		return errors.New("statement and args have no meaning without mode: statement")
-
 	}
 	if err := tables.CheckFields(c.UnknownFields, c.Columns); err != nil {
 		return err

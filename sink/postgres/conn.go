@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,9 @@ import (
 // conn is one session. One goroutine uses it at a time. Nothing is kept in the
 // session beyond a transaction, so that a pooler may change the server behind it.
 type conn struct {
-	pg   *pgconn.PgConn
-	plan *plan // of the table, once it was looked at
+	pg    *pgconn.PgConn
+	plan  *plan         // of the table, once it was looked at
+	limit time.Duration // of one call: a server that does not answer is as good as gone
 }
 
 // connect opens a session under a name that other sessions can find it by.
@@ -43,7 +45,7 @@ func (s *Sink) connect(ctx context.Context, name string) (*conn, error) {
 		}
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &conn{pg: pg}, nil
+	return &conn{pg: pg, limit: callLimit(s.cfg.StatementTimeout)}, nil
 }
 
 // closeTimeout bounds the farewell to a server that may be gone.
@@ -55,13 +57,20 @@ func (c *conn) close() {
 	_ = c.pg.Close(ctx)
 }
 
+// callLimit leaves the server time to end a statement by itself.
+func callLimit(statement time.Duration) time.Duration { return 2 * statement }
+
 // exec runs statements that need no parameters.
 func (c *conn) exec(ctx context.Context, sql string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
 	return lost(c.pg.Exec(ctx, sql).Close())
 }
 
 // query gives the rows of one statement, as text.
 func (c *conn) query(ctx context.Context, sql string, args ...[]byte) ([][][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
 	res := c.pg.ExecParams(ctx, sql, args, nil, nil, nil).Read()
 	return res.Rows, lost(res.Err)
 }
@@ -69,8 +78,18 @@ func (c *conn) query(ctx context.Context, sql string, args ...[]byte) ([][][]byt
 // run sends all statements at once and gives a result for each. After an error
 // the server skips the rest.
 func (c *conn) run(ctx context.Context, b *pgconn.Batch) ([]*pgconn.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
 	res, err := c.pg.ExecBatch(ctx, b).ReadAll()
 	return res, lost(err)
+}
+
+// copy sends rows in the text format of COPY.
+func (c *conn) copy(ctx context.Context, sql string, rows []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	_, err := c.pg.CopyFrom(ctx, bytes.NewReader(rows), sql)
+	return lost(err)
 }
 
 // lost classes what went wrong on the way to the server: it tells nothing about

@@ -26,8 +26,10 @@ type Sink struct {
 
 var _ sink.Outbox = (*Sink)(nil)
 
-// New checks the settings. It does not connect.
-func New(name string, c Config) (*Sink, error) {
+// New checks the settings. It does not connect. The sink is a sink.Outbox, in mode
+// two_phase a sink.Staging.
+func New(name string, c Config) (sink.Sink, error) {
+	staged := c.Mode == modeTwoPhase
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
@@ -40,7 +42,11 @@ func New(name string, c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
-	return &Sink{name: name, cfg: c, x: x, base: base}, nil
+	s := &Sink{name: name, cfg: c, x: x, base: base}
+	if staged {
+		return &Staged{s}, nil
+	}
+	return s, nil
 }
 
 // Features implements sink.Sink.

@@ -110,7 +110,7 @@ func TestConfigErrors(t *testing.T) {
 		{"bad dsn", func(c *Config) { c.DSN = "postgres://h:x/d" }, "dsn"},
 		{"no table", func(c *Config) { c.Table = "" }, "table is missing"},
 		{"bad table", func(c *Config) { c.Table = "a.b.c" }, "schema.table"},
-		{"mode", func(c *Config) { c.Mode = "merge" }, "upsert, append or statement"},
+		{"mode", func(c *Config) { c.Mode = "merge" }, "upsert, append, statement or two_phase"},
 		{"no key", func(c *Config) { c.Key = nil }, "key is missing"},
 		{"key twice", func(c *Config) { c.Key = []string{"id", "id"} }, "twice"},
 		{"key without expression", func(c *Config) { c.Columns = map[string]string{"v": "v"} }, "lacks the key"},

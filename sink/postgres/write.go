@@ -1,12 +1,12 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,9 +22,10 @@ type group struct {
 	types []uint32
 	vals  [][][]byte // per record; per column or parameter
 	pos   []sink.Pos
-	each  bool   // a statement per record, with its values as text
-	copy  string // the COPY that takes them all; "": none
-	at    int    // its round
+	keys  []string // of an upsert
+	each  bool     // a statement per record, with its values as text
+	copy  string   // the COPY that takes them all; "": none
+	at    int      // its round
 }
 
 // copyRows is how many rows there must be for COPY to be worth its round trip.
@@ -173,6 +174,11 @@ func (w *writer) arrange(entries []sink.Entry) {
 		return
 	}
 	slices.SortStableFunc(w.groups, func(a, b *group) int { return a.at - b.at })
+	for _, g := range w.groups {
+		if !w.p.inTurn {
+			sort.Sort(g)
+		}
+	}
 }
 
 func (w *writer) append(s *shape, vals [][]byte, pos sink.Pos) {
@@ -206,7 +212,16 @@ func (w *writer) upsert(s *shape, key, vals [][]byte, pos sink.Pos) {
 		w.open[at] = g
 		w.groups = append(w.groups, g)
 	}
-	g.vals, g.pos = append(g.vals, vals), append(g.pos, pos)
+	g.vals, g.pos, g.keys = append(g.vals, vals), append(g.pos, pos), append(g.keys, string(k))
+}
+
+// Sorted by key, the rows of a statement are locked in the same order by all tasks.
+func (g *group) Len() int           { return len(g.pos) }
+func (g *group) Less(i, j int) bool { return g.keys[i] < g.keys[j] }
+func (g *group) Swap(i, j int) {
+	g.vals[i], g.vals[j] = g.vals[j], g.vals[i]
+	g.pos[i], g.pos[j] = g.pos[j], g.pos[i]
+	g.keys[i], g.keys[j] = g.keys[j], g.keys[i]
 }
 
 // remove deletes what the key of a tombstone names.
@@ -282,8 +297,8 @@ func (w *writer) write(ctx context.Context, c *conn) error {
 		if err := flush(); err != nil {
 			return err
 		}
-		if _, err := c.pg.CopyFrom(ctx, bytes.NewReader(copyText(g.vals)), g.copy); err != nil {
-			return w.failed(lost(err))
+		if err := c.copy(ctx, g.copy, copyText(g.vals)); err != nil {
+			return w.failed(err)
 		}
 	}
 	return flush()

@@ -53,10 +53,10 @@ func TestKillsWithPlannedRightsOnly(t *testing.T) {
 			if !tt.create {
 				create(p, plan.Topics)
 			}
-			storm{
-				payments: rig.Sized(t, int64(3_000), 100_000), rate: rig.Sized(t, 300.0, 1000),
-				kills: rig.Sized(t, 3, 50), zombies: 1, workers: 2,
-			}.over(p)
+			rig.Storm{
+				Payments: rig.Sized(t, int64(3_000), 100_000), Rate: rig.Sized(t, 300.0, 1000),
+				Kills: rig.Sized(t, 3, 50), Zombies: 1, Workers: 2,
+			}.Over(p)
 		})
 	}
 }

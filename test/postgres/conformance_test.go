@@ -38,6 +38,10 @@ func config(dsn, variant string) postgres.Config {
 			DSN: dsn, Mode: "statement", Statement: "INSERT INTO t (id, value, extra) VALUES ($1, $2, $3)",
 			Args: []string{"id", "value.value", "extra"},
 		}
+	case "two_phase":
+		c.Mode = "two_phase"
+	case "two_phase append":
+		c.Mode, c.Key = "two_phase", nil
 	}
 	return c
 }
@@ -114,7 +118,7 @@ func read(t sinktest.TB, dsn string, counted bool) []sinktest.Row {
 func TestConformance(t *testing.T) {
 	server := services.Postgres(t, false)
 	sinktest.Run(t, sinktest.Subject{
-		Variants: []string{"upsert", "counted", "append", "statement"},
+		Variants: []string{"upsert", "counted", "append", "statement", "two_phase", "two_phase append"},
 		Open: func(t sinktest.TB, variant string) sinktest.Target {
 			dsn := server.DSN(server.Database(t.(testing.TB)))
 			if variant == "statement" {
@@ -145,7 +149,7 @@ func TestServerAway(t *testing.T) {
 		}
 	}
 	sinktest.Run(t, sinktest.Subject{
-		Variants: []string{"counted", "append"}, Serial: true, Only: []string{"ServiceDown", "ServiceKilled"},
+		Variants: []string{"counted", "append", "two_phase"}, Serial: true, Only: []string{"ServiceDown", "ServiceKilled"},
 		Open: func(t sinktest.TB, variant string) sinktest.Target {
 			target := target(server.DSN(server.Database(t.(testing.TB))), variant)
 			target.Down = func(sinktest.TB) { crash() }
@@ -161,7 +165,7 @@ const envDSN = "EXACTLY_TEST_POSTGRES"
 
 // TestKilled kills real processes that write to one database.
 func TestKilled(t *testing.T) {
-	for _, variant := range []string{"counted", "append"} {
+	for _, variant := range []string{"counted", "append", "two_phase", "two_phase append"} {
 		t.Run(variant, func(t *testing.T) {
 			if os.Getenv(envDSN) == "" {
 				server := services.Postgres(t, false)

@@ -43,7 +43,7 @@ func open(t *testing.T, c postgres.Config, o sink.Owner) sink.OutboxTask {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _, err := s.OpenOutbox(t.Context(), o, sink.Pos{})
+	task, _, err := s.(sink.Outbox).OpenOutbox(t.Context(), o, sink.Pos{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = s.OpenOutbox(t.Context(), next, sink.Pos{})
+	_, _, err = s.(sink.Outbox).OpenOutbox(t.Context(), next, sink.Pos{})
 	if sink.Classify(err) != sink.ClassFatal || !strings.Contains(fmt.Sprint(err), "exactly_order") {
 		t.Fatalf("got %v, want a refusal that names the column", err)
 	}

@@ -15,7 +15,7 @@ type Chaos struct {
 	Rnd   *rand.Rand
 	Slots []*Worker // by slot, from 0; never nil
 
-	kills, Zombies int
+	kills, Zombies, Crashes, Rolls int
 }
 
 // NewChaos starts n workers.
@@ -36,13 +36,19 @@ func (c *Chaos) between(least, most time.Duration) time.Duration {
 // at once, or after a while in which its heirs may or may not have begun.
 func (c *Chaos) Kill() {
 	Pause(c.p.T, c.between(100*time.Millisecond, 2*time.Second))
+	var pause time.Duration
 	i := c.Rnd.IntN(len(c.Slots))
+	if c.Rnd.IntN(3) == 0 {
+		pause = c.between(0, 8*time.Second)
+	}
+	c.kill(i, pause)
+}
+
+func (c *Chaos) kill(i int, pause time.Duration) {
 	c.Slots[i].MustLive()
 	Check(c.p.T, c.Slots[i].Kill())
 	c.kills++
-	if c.Rnd.IntN(3) == 0 {
-		Pause(c.p.T, c.between(0, 8*time.Second))
-	}
+	Pause(c.p.T, pause)
 	c.Slots[i] = c.p.Run(i)
 }
 
@@ -63,9 +69,13 @@ func (c *Chaos) KillAll() {
 // others run all tasks, and then lets it go on.
 func (c *Chaos) Zombie(tasks int) {
 	c.p.T.Helper()
-	c.p.AwaitTasks(tasks, c.Slots...)
 	Pause(c.p.T, c.between(0, time.Second))
-	i := c.Rnd.IntN(len(c.Slots))
+	c.freeze(c.Rnd.IntN(len(c.Slots)), tasks)
+}
+
+func (c *Chaos) freeze(i, tasks int) {
+	c.p.T.Helper()
+	c.p.AwaitTasks(tasks, c.Slots...)
 	w := c.Slots[i]
 	Check(c.p.T, w.Freeze(c.p.T.Context()))
 	var heirs []*Worker
@@ -85,6 +95,3 @@ func (c *Chaos) Zombie(tasks int) {
 	Check(c.p.T, w.Thaw())
 	c.Zombies++
 }
-
-// String is for the log of the test.
-func (c *Chaos) String() string { return fmt.Sprintf("%d kills, %d zombies", c.kills, c.Zombies) }

@@ -41,6 +41,9 @@ func (p *Pipeline) Feeds(x *Tally) map[string]watch.Feed {
 		"lake":     &lakeFeed{url: p.Lake, known: map[string]bool{}},
 		"partner":  &partnerFeed{p: p.Partner},
 	}
+	for _, t := range p.Tables() {
+		all[t.Name] = &postgresFeed{dsn: p.DSN, table: t.Name, seen: map[int64]bool{}}
+	}
 	out := map[string]watch.Feed{}
 	for _, name := range p.Sinks {
 		out[name] = noted{all[name], name, x}

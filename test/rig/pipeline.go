@@ -29,13 +29,15 @@ type Shape struct {
 	Guarantee  string // "": exactly_once
 	Start      string // "": earliest
 	Sinks      []string
-	Epoch      string // the mapping
-	Restart    string // the mapping
-	Dead       string // further settings of dead_letters
-	RollAge    string // of the lake; "": 300ms
-	Folder     string // of the lake: the expression of partition_by
-	Mode       string // of the table; "": upsert, with insert_count
-	Connection string // lines under kafka:
+	Epoch      string                   // the mapping
+	Restart    string                   // the mapping
+	Dead       string                   // further settings of dead_letters
+	RollAge    string                   // of the lake; "": 300ms
+	Folder     string                   // of the lake: the expression of partition_by
+	Mode       string                   // of the table; "": upsert, with insert_count
+	HTTP       bool                     // the endpoints listen
+	Postgres   *services.PostgresServer // of the tables in PostgreSQL, if Sinks has any
+	Connection string                   // lines under kafka:
 	Brokers    []string
 }
 
@@ -55,6 +57,7 @@ type Pipeline struct {
 
 	Name, Raw, Out, DLQ string
 	DB, Lake, URL       string // of table, files and partner
+	DSN                 string // of the tables in PostgreSQL
 
 	Partner *Partner
 	Auditor *Connection // as whom the audit reads; nil: as the pipeline
@@ -123,11 +126,46 @@ sinks:
       idempotency_key: payment_id
       timeout: 1s
       retry: { delay: 10ms, max_delay: 200ms, budget: 5s }
+{{end}}{{range .Tables}}  {{.Name}}:
+    postgres:
+      dsn: "{{$.DSN}}"
+      table: {{.Name}}
+      mode: {{.Mode}}
+{{if .Key}}      key: [payment_id]
+{{end}}      create: true
+      schema:
+        payment_id: uuid NOT NULL
+        amount_cents: bigint NOT NULL
+        merchant_id: text NOT NULL
+        event_time: timestamptz NOT NULL
+        status: text NOT NULL
+        fee_cents: bigint NOT NULL
+        processed_at: timestamptz NOT NULL
+        place: bigint GENERATED ALWAYS AS IDENTITY
 {{end}}dead_letters: { topic: {{.DLQ}}{{with .Dead}}, {{.}}{{end}} }
 worker: { dir: "${EXACTLY_WORKER_DIR}" }
-http: { listen: "" }
+http: { listen: "{{if .HTTP}}127.0.0.1:0{{end}}" }
 audit: { id: payment_id }
 `))
+
+// Table is a sink that writes to PostgreSQL.
+type Table struct {
+	Name, Mode string
+	Key        bool
+}
+
+// Tables are those of the shape: one for each way to write.
+func (s Shape) Tables() (out []Table) {
+	for _, t := range []Table{
+		{"upserted", "upsert", true}, {"appended", "append", false},
+		{"staged", "two_phase", true}, {"staged_log", "two_phase", false},
+	} {
+		if s.Has(t.Name) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
 
 // Has reports whether the pipeline has a sink.
 func (s Shape) Has(sink string) bool { return slices.Contains(s.Sinks, sink) }
@@ -160,6 +198,9 @@ func New(t *testing.T, c *services.KafkaCluster, s Shape) *Pipeline {
 	p.Raw = c.Topic(t, "raw", s.Partitions, nil)
 	p.Out, p.DLQ = c.Topic(t, "out", s.Outputs, nil), p.Name+".dlq"
 	p.DB, p.Lake = filepath.Join(p.Dir, "payments.db"), "file://"+filepath.Join(p.Dir, "lake")
+	if len(p.Tables()) > 0 {
+		p.DSN = p.Postgres.DSN(p.Postgres.Database(t))
+	}
 	if p.Has("partner") {
 		p.Partner = newPartner(t)
 		p.URL = p.Partner.url + "/v1/events"

@@ -52,6 +52,7 @@ type Entry struct {
 	Sink   string    `json:"sink"`
 	Err    string    `json:"err"`
 	Offset int64     `json:"offset"`
+	Addr   string    `json:"address"`
 }
 
 // Entries gives the lines written so far that are entries.
@@ -67,6 +68,20 @@ func (w *Worker) Entries() []Entry {
 		}
 	}
 	return es
+}
+
+// Listens is where the worker's endpoints are.
+func (w *Worker) Listens() (addr string) {
+	w.p.T.Helper()
+	for _, e := range w.Entries() {
+		if e.Addr != "" {
+			addr = e.Addr
+		}
+	}
+	if addr == "" {
+		w.p.T.Fatalf("the log of worker %d names no address of its endpoints", w.Slot)
+	}
+	return addr
 }
 
 // Tasks are those that the worker runs: taken over, and not ended since.

@@ -73,6 +73,11 @@ func table() []suite {
 			tests: []string{"-tags", "services", "./test/postgres"},
 		},
 		{
+			name: "database", what: "pipelines from three brokers into PostgreSQL, in every way to write: workers, brokers and the database killed, the database away", needs: []string{"kafka", "postgres"},
+			small: 12 * time.Minute, full: 180 * time.Minute,
+			tests: []string{"-tags", "services", "./test/database"},
+		},
+		{
 			name: "bench", what: "every figure once and small; the outputs are counted, no time is judged", needs: []string{"kafka"},
 			small: 8 * time.Minute, full: 8 * time.Minute,
 			tests: []string{"-tags", "services", "./test/bench"},

@@ -1,0 +1,241 @@
+package exercise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"exactly/internal/audit"
+	"exactly/internal/catalog"
+	"exactly/internal/config"
+	"exactly/internal/payments"
+)
+
+// Options say what to run.
+type Options struct {
+	Brokers  []string
+	DSN      string // of PostgreSQL
+	Payments int64
+	Seed     uint64 // when the worker is killed
+	Dir      string // for the pipeline file and the worker's log
+	Fresh    bool   // remove what an earlier run left
+
+	Exe      string // the program whose `run` is the worker
+	Progress io.Writer
+	Log      *slog.Logger
+}
+
+// ErrEnvironment: cluster or database cannot be used, or hold an earlier run.
+var ErrEnvironment = errors.New("cannot run the exercise")
+
+// The names, as people know them.
+const (
+	Raw      = "payments.raw"
+	Enriched = "payments.enriched"
+	pipeline = "payments"
+	table    = "payment_records"
+	orders   = "order_records"
+)
+
+// Partitions is how many each topic has.
+const Partitions = 4
+
+// Result is what came of it.
+type Result struct {
+	Right    bool          `json:"right"`
+	Payments int64         `json:"payments"`
+	KilledAt int64         `json:"killed_at"` // rows that the table held then
+	Back     time.Duration `json:"back_ns"`   // from the kill to the next row
+	Queries  []Query       `json:"queries"`
+	Audit    *audit.Report `json:"audit"`
+}
+
+// Query is one question and its answer.
+type Query struct {
+	Title   string     `json:"title"`
+	SQL     string     `json:"sql"`
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+// exercise is one at work.
+type exercise struct {
+	o    Options
+	cl   *kgo.Client
+	adm  *kadm.Client
+	db   *pgx.Conn
+	file string
+	w    *worker
+}
+
+// Run runs it to its end. What was found wrong is in the result.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	// A minute for the start and the kill, and a second for each of the rate.
+	limit := time.Minute + 4*time.Duration(o.Payments)*time.Second/rate
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the exercise was not done within %s", limit))
+	defer cancel()
+	x := &exercise{o: o}
+	defer x.close()
+	res, err := x.run(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return res, err
+}
+
+// rate is how many payments a second are written.
+const rate = 250
+
+func (x *exercise) run(ctx context.Context) (*Result, error) {
+	if err := x.setUp(ctx); err != nil {
+		return nil, err
+	}
+	produced := make(chan error, 1)
+	go func() {
+		_, err := payments.Produce(ctx, x.cl, payments.Options{Topic: Raw, Count: x.o.Payments, Rate: rate})
+		produced <- err
+	}()
+	res := &Result{Payments: x.o.Payments}
+	if err := x.killOnce(ctx, res); err != nil {
+		return nil, err
+	}
+	if err := <-produced; err != nil {
+		return nil, fmt.Errorf("write payments: %w", err)
+	}
+	for _, name := range []string{table, orders} {
+		if _, err := x.await(ctx, name, x.o.Payments); err != nil {
+			return nil, err
+		}
+	}
+	x.say("stop the worker: SIGTERM")
+	if err := x.w.stop(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if res.Queries, err = x.ask(ctx); err != nil {
+		return nil, err
+	}
+	res.Audit, err = x.audit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res.Right = res.Audit.Severity() != audit.Error && x.rightAnswers(res.Queries)
+	return res, nil
+}
+
+func (x *exercise) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(x.o.Progress, format+"\n", args...)
+}
+
+// setUp makes topics, tables and the pipeline file.
+func (x *exercise) setUp(ctx context.Context) error {
+	if err := x.kafka(ctx); err != nil {
+		return fmt.Errorf("%w: Kafka at %s: %w", ErrEnvironment, strings.Join(x.o.Brokers, ", "), err)
+	}
+	if err := x.postgres(ctx); err != nil {
+		return fmt.Errorf("%w: PostgreSQL: %w", ErrEnvironment, err)
+	}
+	x.file = filepath.Join(x.o.Dir, "pipeline.yaml")
+	if err := os.WriteFile(x.file, []byte(pipelineFile(x.o.Brokers)), 0o644); err != nil {
+		return fmt.Errorf("write the pipeline file: %w", err)
+	}
+	x.w = &worker{exe: x.o.Exe, dir: x.o.Dir, file: x.file, env: []string{"PG_DSN=" + x.o.DSN}}
+	return nil
+}
+
+// killOnce starts the worker, kills it after 200 to 300 payments, and starts it
+// again.
+func (x *exercise) killOnce(ctx context.Context, res *Result) (err error) {
+	at := min(200+int64(rand.New(rand.NewPCG(x.o.Seed, 1)).IntN(60)), x.o.Payments)
+	x.say("start a worker, and kill it after %d of %d payments", at, x.o.Payments)
+	if err := x.w.start(); err != nil {
+		return err
+	}
+	if _, err := x.await(ctx, table, at); err != nil {
+		return err
+	}
+	if err := x.w.kill(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if res.KilledAt, err = x.rows(ctx, table); err != nil {
+		return err
+	}
+	x.say("killed: SIGKILL at %d rows; started again", res.KilledAt)
+	if err := x.w.start(); err != nil {
+		return err
+	}
+	if res.KilledAt < x.o.Payments {
+		if _, err := x.await(ctx, table, res.KilledAt+1); err != nil {
+			return err
+		}
+		res.Back = time.Since(begin)
+		x.say("the next row came %s after the kill", res.Back.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// lookEvery is how often the table is looked at.
+const lookEvery = 5 * time.Millisecond
+
+// await waits until a table has n rows.
+func (x *exercise) await(ctx context.Context, name string, n int64) (int64, error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		have, err := x.rows(ctx, name)
+		if err != nil || have >= n {
+			return have, err
+		}
+		if err := x.w.alive(); err != nil {
+			return have, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return have, fmt.Errorf("%s has %d of %d rows", name, have, n)
+		}
+	}
+}
+
+func (x *exercise) audit(ctx context.Context) (*audit.Report, error) {
+	f, err := config.Load(x.file, catalog.Kinds(), func(name string) (string, bool) {
+		if name == "PG_DSN" {
+			return x.o.DSN, true
+		}
+		return x.o.Dir, name == "EXACTLY_WORKER_DIR"
+	})
+	if err != nil {
+		return nil, err
+	}
+	plan, err := audit.FromFile(f, audit.FileOptions{Log: x.o.Log})
+	if err != nil {
+		return nil, err
+	}
+	return audit.Run(ctx, plan)
+}
+
+func (x *exercise) close() {
+	if x.w != nil {
+		_ = x.w.kill()
+	}
+	if x.cl != nil {
+		x.cl.Close()
+	}
+	if x.db != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = x.db.Close(ctx)
+	}
+}
