@@ -34,7 +34,8 @@ func lossies() []lossy {
 		{"append", postgres.Config{Mode: "append"}, outbox("insert into")},
 		{"statement", postgres.Config{Mode: "statement", Statement: "UPDATE t SET v = v + $1 WHERE id = 'sum'", Args: []string{"v"}}, outbox("update t")},
 		{
-			"two_phase", postgres.Config{Mode: "two_phase", Key: []string{"id"}, Audit: postgres.Audit{InsertCount: "n"}},
+			"two_phase",
+			postgres.Config{Mode: "two_phase", Key: []string{"id"}, Audit: postgres.Audit{InsertCount: "n"}},
 			[]string{"begin", "insert into", "set constraints", `insert into "exactly_ledger_epochs"`, "prepare transaction", "commit prepared"},
 		},
 	}

@@ -157,8 +157,10 @@ type Table struct {
 // Tables are those of the shape: one for each way to write.
 func (s Shape) Tables() (out []Table) {
 	for _, t := range []Table{
-		{"upserted", "upsert", true}, {"appended", "append", false},
-		{"staged", "two_phase", true}, {"staged_log", "two_phase", false},
+		{"upserted", "upsert", true},
+		{"appended", "append", false},
+		{"staged", "two_phase", true},
+		{"staged_log", "two_phase", false},
 	} {
 		if s.Has(t.Name) {
 			out = append(out, t)
