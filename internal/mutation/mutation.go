@@ -24,6 +24,10 @@ const (
 	ConfirmEarly      Rule = "confirm-early"       // work is confirmed before its commit was acknowledged
 	PendingSwept      Rule = "pending-swept"       // the sweep does not keep what the journal lists
 	ErrorDecides      Rule = "error-decides"       // an answer to EndTxn that says nothing is taken for success
+
+	// Of sinks only.
+	MarkApart  Rule = "mark-apart"   // the mark is moved in a transaction of its own, behind the rows
+	LostIsDone Rule = "lost-is-done" // staged work that is gone without a mark is taken for committed
 )
 
 // Rules lists them all.
@@ -33,4 +37,9 @@ func Rules() []Rule {
 		LedgerIgnored, SentBeforeFlush, GenerationIgnored, IncarnationLost, TrimEarly, VerdictDropped,
 		ConfirmEarly, PendingSwept, ErrorDecides,
 	}
+}
+
+// SinkRules lists those that a sink by itself can break.
+func SinkRules() []Rule {
+	return []Rule{LedgerIgnored, MarkApart, IncarnationLost, GenerationIgnored, VerdictDropped, SweepAll, LostIsDone}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"exactly/internal/mutation"
 	"exactly/sink"
 )
 
@@ -57,7 +58,11 @@ func (l *ledger) create(ctx context.Context) error {
 const where = " WHERE pipeline = $1 AND sink = $2 AND generation = $3::int AND task = $4::int"
 
 func (l *ledger) args(more ...[]byte) [][]byte {
-	return append([][]byte{[]byte(l.o.Pipeline), []byte(l.o.Sink), text(l.o.Generation), text(l.o.Task)}, more...)
+	generation := l.o.Generation
+	if mutation.On(mutation.GenerationIgnored) {
+		generation = 0
+	}
+	return append([][]byte{[]byte(l.o.Pipeline), []byte(l.o.Sink), text(generation), text(l.o.Task)}, more...)
 }
 
 // foreign looks for marks that another incarnation left for this sink of a
@@ -69,7 +74,7 @@ func (l *ledger) foreign(ctx context.Context) (earlier bool, err error) {
 		return false, fmt.Errorf("read the ledger %s: %w", l.table, err)
 	}
 	for _, r := range rows {
-		if found := string(r[0]); found != l.o.Incarnation {
+		if found := string(r[0]); found != l.o.Incarnation && !mutation.On(mutation.IncarnationLost) {
 			return false, l.foreignMark(found)
 		}
 		earlier = earlier || string(r[1]) == "t"
@@ -95,7 +100,7 @@ func (l *ledger) locked(rows [][][]byte) (at sink.Pos, found bool, err error) {
 		return at, false, nil
 	}
 	r := rows[0]
-	if incarnation := string(r[0]); incarnation != l.o.Incarnation {
+	if incarnation := string(r[0]); incarnation != l.o.Incarnation && !mutation.On(mutation.IncarnationLost) {
 		return at, true, l.foreignMark(incarnation)
 	}
 	at, err = posOf(r[1], r[2])
@@ -135,6 +140,9 @@ func (l *ledger) move(b *pgconn.Batch, to sink.Pos) {
 
 // keep adds to b what stores verdicts until they are confirmed.
 func (l *ledger) keep(b *pgconn.Batch, vs []sink.Verdict) {
+	if mutation.On(mutation.VerdictDropped) {
+		return
+	}
 	for _, v := range vs {
 		b.ExecParams("INSERT INTO "+l.verdicts().String()+
 			` (pipeline, sink, generation, task, epoch, "index", code, reason) VALUES ($1, $2, $3::int, $4::int, $5::bigint, $6::bigint, $7, $8)`,

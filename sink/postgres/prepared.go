@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"exactly/internal/failpoint"
+	"exactly/internal/mutation"
 	"exactly/sink"
 )
 
@@ -160,7 +161,7 @@ func (t *stagedTask) commitOne(ctx context.Context, one sink.Committable) error 
 			if merr != nil {
 				return merr
 			}
-			if !done {
+			if !done && !mutation.On(mutation.LostIsDone) {
 				return fmt.Errorf("%w: the prepared transaction %s is not there, and no mark of it", sink.ErrLost, name)
 			}
 			err = nil
@@ -257,6 +258,7 @@ func (t *stagedTask) Sweep(ctx context.Context, keep []sink.Committable) error {
 	for _, name := range names {
 		by, ok := parseGID(t.o, t.s.base.Database, name)
 		mine := by.generation == t.o.Generation && by.task == t.o.Task && by.attempt < t.o.Attempt
+		mine = mine || mutation.On(mutation.SweepAll)
 		if !ok || kept[name] || !mine && by.generation >= t.o.Generation {
 			continue
 		}

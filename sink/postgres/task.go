@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"exactly/internal/failpoint"
+	"exactly/internal/mutation"
 	"exactly/internal/tables"
 	"exactly/sink"
 )
@@ -151,6 +152,9 @@ func (t *task) start(ctx context.Context, c *conn, b sink.Batch) (sink.Pos, erro
 	if err == nil && (!found || at.Before(b.Prev)) {
 		err = t.behind(at, found, b.Prev)
 	}
+	if mutation.On(mutation.LedgerIgnored) {
+		at = b.Prev
+	}
 	return at, err
 }
 
@@ -168,6 +172,14 @@ func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at si
 	slices.SortFunc(w.verdicts, func(a, b sink.Verdict) int { return a.Pos.Compare(b.Pos) })
 	if t.o.Guarantee == sink.AtLeastOnce {
 		return nil
+	}
+	if mutation.On(mutation.MarkApart) {
+		if err := c.commit(ctx, t.s.cfg.StatementTimeout); err != nil {
+			return w.failed(err)
+		}
+		if err := c.exec(ctx, "BEGIN"); err != nil {
+			return err
+		}
 	}
 	end, l := &pgconn.Batch{}, t.marks(c)
 	l.keep(end, w.verdicts)

@@ -108,7 +108,7 @@ func wantLogged(t *testing.T, w *rig.Worker, what string, sinks ...string) {
 			found = found || e.Msg == what && e.Sink == sink
 		}
 		if !found {
-			t.Errorf("the log has no %s of sink %s", what, sink)
+			t.Errorf("the log has no %s of sink %s:\n%s", what, sink, w.Last())
 		}
 	}
 }

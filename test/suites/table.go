@@ -70,7 +70,7 @@ func table() []suite {
 		{
 			name: "postgres", what: "the PostgreSQL sink on a real server", needs: []string{"postgres"},
 			small: 10 * time.Minute, full: 20 * time.Minute,
-			tests: []string{"-tags", "services", "./test/postgres"},
+			tests: []string{"-tags", "services,mutations", "./test/postgres"},
 		},
 		{
 			name: "database", what: "pipelines from three brokers into PostgreSQL, in every way to write: workers, brokers and the database killed, the database away", needs: []string{"kafka", "postgres"},
