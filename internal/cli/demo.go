@@ -102,8 +102,8 @@ func (a *app) demo(ctx context.Context, o demo.Options, asJSON bool) error {
 
 // exercise runs the classic exercise.
 func (a *app) exercise(ctx context.Context, d demo.Options, dsn string, fresh, asJSON bool) (err error) {
-	if d.Payments < 300 {
-		return usageError{cmd: "exactly demo", err: errors.New("--payments: must be at least 300, since the worker is killed after 200 to 300")}
+	if d.Payments < exercise.Least {
+		return usageError{cmd: "exactly demo", err: fmt.Errorf("--payments: must be at least %d, since the worker is killed after 200 to 300", exercise.Least)}
 	}
 	o := exercise.Options{
 		Brokers: d.Brokers, DSN: dsn, Payments: d.Payments, Seed: d.Seed, Dir: d.Dir, Fresh: fresh, Progress: a.err, Log: a.log,

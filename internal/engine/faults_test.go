@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -193,6 +194,70 @@ func TestSinkDownOthersGoOn(t *testing.T) {
 		got[string(r.Value)]++
 	}
 	wantEach(t, "slow", got, 2100)
+}
+
+// A sink that is away at the takeover: one fed from the outbox opens its breaker,
+// and the others go on; one of two phases pauses the task, which says so. Neither
+// counts as a failure of the task.
+func TestSinkAwayAtStart(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"outbox", "staging"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 1)
+			away := sinktest.NewServer()
+			c := b.config()
+			c.Restart.Max = -1
+			var slow sink.Sink = sinktest.NewModelOutbox(away, sinktest.Options{Table: "rows"})
+			if kind == "staging" {
+				slow = sinktest.NewModelStaging(away, sinktest.Options{Table: "rows"})
+			}
+			c.Sinks = []engine.Sink{
+				{Name: "rows", Sink: sinktest.NewModelOutbox(b.srv, sinktest.Options{Table: "rows"})},
+				{Name: "slow", Sink: slow},
+			}
+			var mu sync.Mutex
+			seen := map[engine.EventKind]int{}
+			c.Events = func(e engine.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Sink == "slow" {
+					seen[e.Kind]++
+				}
+			}
+			saw := func(k engine.EventKind) func() bool {
+				return func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return seen[k] > 0
+				}
+			}
+			away.Down()
+			stop := b.run(c)
+			b.produce(0, 100)
+			b.until("the breaker to open", saw(engine.BreakerOpened))
+			if kind == "staging" {
+				b.until("the task to be paused", saw(engine.TaskPaused))
+			} else {
+				b.until("the other sink", func() bool { return len(b.rows("rows")) == 100 })
+			}
+			away.Up()
+			b.until("all in the slow sink", func() bool { return len(away.Records("rows")) == 100 })
+			b.until("the breaker to close", saw(engine.BreakerClosed))
+			away.Down() // and in the middle
+			b.produce(100, 100)
+			b.until("a failure", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return seen[engine.SinkFailed] > 1
+			})
+			away.Up()
+			b.until("the rest in the slow sink", func() bool { return len(away.Records("rows")) == 200 })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 // The outbox limit pauses reading, and reading goes on when the sink is back.

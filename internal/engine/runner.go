@@ -130,12 +130,21 @@ func (r *runner) confirmedPos() sink.Pos {
 func (r *runner) run(ctx context.Context, owner sink.Owner) error {
 	defer r.feed.closeLag()
 	var resume sink.Resume
+	failures := 0
 	err := patiently(ctx, func() (err error) {
 		r.task, resume, err = r.sink.OpenOutbox(ctx, owner, r.feed.pos)
 		return err
-	}, r.a.failing(r.name))
+	}, func(err error) {
+		r.a.failing(r.name)(err)
+		if failures++; failures == breakerFailures { // what the breaker does once it is open
+			r.a.w.emit(Event{Kind: BreakerOpened, Task: r.a.task, Sink: r.name})
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
+	}
+	if failures >= breakerFailures {
+		r.a.w.emit(Event{Kind: BreakerClosed, Task: r.a.task, Sink: r.name})
 	}
 	if st, ok := r.task.(sink.OutboxStager); ok {
 		r.commits.task = st

@@ -81,8 +81,7 @@ type exercise struct {
 
 // Run runs it to its end. What was found wrong is in the result.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	// A minute for the start and the kill, and a second for each of the rate.
-	limit := time.Minute + 4*time.Duration(o.Payments)*time.Second/rate
+	limit := 2*time.Minute + time.Duration(o.Payments)*time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the exercise was not done within %s", limit))
 	defer cancel()
 	x := &exercise{o: o}
@@ -94,24 +93,23 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return res, err
 }
 
-// rate is how many payments a second are written.
-const rate = 250
+// The worker is killed while payments from number first to number last come in,
+// slowly enough that no epoch leads far beyond.
+const (
+	first, last = 200, 300
+	slowly      = 100 // a second
+)
+
+// Least is the least number of payments.
+const Least = last
 
 func (x *exercise) run(ctx context.Context) (*Result, error) {
 	if err := x.setUp(ctx); err != nil {
 		return nil, err
 	}
-	produced := make(chan error, 1)
-	go func() {
-		_, err := payments.Produce(ctx, x.cl, payments.Options{Topic: Raw, Count: x.o.Payments, Rate: rate})
-		produced <- err
-	}()
 	res := &Result{Payments: x.o.Payments}
 	if err := x.killOnce(ctx, res); err != nil {
 		return nil, err
-	}
-	if err := <-produced; err != nil {
-		return nil, fmt.Errorf("write payments: %w", err)
 	}
 	for _, name := range []string{table, orders} {
 		if _, err := x.await(ctx, name, x.o.Payments); err != nil {
@@ -154,14 +152,33 @@ func (x *exercise) setUp(ctx context.Context) error {
 	return nil
 }
 
-// killOnce starts the worker, kills it after 200 to 300 payments, and starts it
-// again.
+// produce writes payments from one number to another, rate a second; 0: at once.
+func (x *exercise) produce(ctx context.Context, from, to int64, rate float64) error {
+	if from >= to {
+		return nil
+	}
+	if _, err := payments.Produce(ctx, x.cl, payments.Options{Topic: Raw, First: from, Count: to - from, Rate: rate}); err != nil {
+		return fmt.Errorf("write payments: %w", err)
+	}
+	return nil
+}
+
+// killOnce starts the worker, kills it after 200 to 300 payments, starts it again,
+// and gives it the rest.
 func (x *exercise) killOnce(ctx context.Context, res *Result) (err error) {
-	at := min(200+int64(rand.New(rand.NewPCG(x.o.Seed, 1)).IntN(60)), x.o.Payments)
+	if err := x.produce(ctx, 0, first, 0); err != nil {
+		return err
+	}
+	at := first + int64(rand.New(rand.NewPCG(x.o.Seed, 1)).IntN(60))
 	x.say("start a worker, and kill it after %d of %d payments", at, x.o.Payments)
 	if err := x.w.start(); err != nil {
 		return err
 	}
+	if _, err := x.await(ctx, table, first); err != nil {
+		return err
+	}
+	produced := make(chan error, 1)
+	go func() { produced <- x.produce(ctx, first, last, slowly) }()
 	if _, err := x.await(ctx, table, at); err != nil {
 		return err
 	}
@@ -176,14 +193,17 @@ func (x *exercise) killOnce(ctx context.Context, res *Result) (err error) {
 	if err := x.w.start(); err != nil {
 		return err
 	}
-	if res.KilledAt < x.o.Payments {
+	if res.KilledAt < last {
 		if _, err := x.await(ctx, table, res.KilledAt+1); err != nil {
 			return err
 		}
 		res.Back = time.Since(begin)
 		x.say("the next row came %s after the kill", res.Back.Round(time.Millisecond))
 	}
-	return nil
+	if err := <-produced; err != nil {
+		return err
+	}
+	return x.produce(ctx, last, x.o.Payments, 0)
 }
 
 // lookEvery is how often the table is looked at.

@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,19 +116,48 @@ func read(t sinktest.TB, dsn string, counted bool) []sinktest.Row {
 	return out
 }
 
+// prepareTable makes the table where the sink does not.
+func prepareTable(t sinktest.TB, dsn, variant string) {
+	t.Helper()
+	if variant != "statement" {
+		return
+	}
+	const ddl = "CREATE TABLE t (id text NOT NULL, value bigint NOT NULL CHECK (value < 1000000000), extra text, n bigint GENERATED ALWAYS AS IDENTITY)"
+	if _, err := session(t, dsn).Exec(t.Context(), ddl); err != nil {
+		t.Fatalf("create the table: %v", err)
+	}
+}
+
 func TestConformance(t *testing.T) {
 	server := services.Postgres(t, false)
 	sinktest.Run(t, sinktest.Subject{
 		Variants: []string{"upsert", "counted", "append", "statement", "two_phase", "two_phase append"},
 		Open: func(t sinktest.TB, variant string) sinktest.Target {
 			dsn := server.DSN(server.Database(t.(testing.TB)))
-			if variant == "statement" {
-				const ddl = "CREATE TABLE t (id text NOT NULL, value bigint NOT NULL CHECK (value < 1000000000), extra text, n bigint GENERATED ALWAYS AS IDENTITY)"
-				if _, err := session(t, dsn).Exec(t.Context(), ddl); err != nil {
-					t.Fatalf("create the table: %v", err)
-				}
-			}
+			prepareTable(t, dsn, variant)
 			return target(dsn, variant)
+		},
+	})
+}
+
+// TestPooler: nothing is kept in a session beyond a transaction, so that a pooler in
+// transaction mode may stand between.
+func TestPooler(t *testing.T) {
+	server := services.Postgres(t, false)
+	address := services.Pooler(t, server)
+	sinktest.Run(t, sinktest.Subject{
+		Variants: []string{"counted", "append", "statement", "two_phase"}, Rounds: 20, Large: 5000,
+		Only: []string{
+			"HappyPath", "BatchesAcrossEpochs", "RecordsOfOneKey", "TasksAtOnce", "LargeBatch", "SameBatchTwice", "ReplayAfterReopen",
+			"Poison", "FailPoints", "AnswerLost", "Zombie", "RaceOfOwners", "ForeignMark", "CommitTwice", "CommitOfLostWork", "Sweep",
+			"LateZombieStages", "RaceOfCommits",
+		},
+		Open: func(t sinktest.TB, variant string) sinktest.Target {
+			dsn := server.DSN(server.Database(t.(testing.TB)))
+			prepareTable(t, dsn, variant)
+			direct, pooled := target(dsn, variant), target(strings.Replace(dsn, server.Address(), address, 1), variant)
+			pooled.Read = direct.Read
+			return pooled
 		},
 	})
 }

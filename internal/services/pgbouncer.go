@@ -1,0 +1,67 @@
+//go:build unix
+
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Pooler puts a PgBouncer in transaction mode before a server, for the time of the
+// test, and gives its host:port.
+func Pooler(t testing.TB, s *PostgresServer) (address string) {
+	t.Helper()
+	r := theRun(t)
+	dir, err := os.MkdirTemp(r.dir, "pgbouncer-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // it runs as a user of its own
+	}
+	if err != nil {
+		t.Fatalf("make the folder of a PgBouncer: %v", err)
+	}
+	ports, err := r.reserve(1)
+	if err == nil {
+		err = prepare(t.Context(), "pgbouncer.sh", "install")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh, err := script("pgbouncer.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Start(t, Command{
+		Name: "PgBouncer", Path: "bash", Args: []string{sh, "run", dir, strconv.Itoa(ports[0]), strconv.Itoa(s.port)},
+		Env: []string{"NICE="}, Log: filepath.Join(dir, "log"),
+	})
+	address = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	err = poll(ctx, func() error {
+		if !p.Alive() {
+			return p.gone()
+		}
+		return nil
+	}, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		c, err := pgx.Connect(ctx, fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", address))
+		if err != nil {
+			return err
+		}
+		return c.Close(ctx)
+	})
+	if err != nil {
+		t.Fatal(errors.Join(fmt.Errorf("wait for PgBouncer: %w", err), fmt.Errorf("%s", p.tail(20))))
+	}
+	return address
+}
