@@ -34,6 +34,14 @@ func (m *ModelOutbox) Close() error { return nil }
 type modelLedger struct {
 	through  sink.Pos
 	verdicts []sink.Verdict
+	refused  sink.Pos // of a bare sink: the record behind through, whose verdict no decision is known to hold
+}
+
+// held: a decision holds the verdict at which a bare sink has stopped.
+func (l *modelLedger) held(confirmed sink.Pos) {
+	if !l.refused.IsZero() && !confirmed.Before(l.refused) {
+		l.through, l.refused = l.refused, sink.Pos{}
+	}
 }
 
 // OpenOutbox implements sink.Outbox.
@@ -55,6 +63,8 @@ func (m *ModelOutbox) OpenOutbox(ctx context.Context, o sink.Owner, confirmed si
 			}
 			m.srv.ledgers[t.m.srv.ledger(t.o)] = l
 		}
+		l.held(confirmed)
+		l.refused = sink.Pos{} // it is met again
 		if l.through.Before(confirmed) && !m.srv.defects[AheadAccepted] {
 			return fmt.Errorf("open at %s with the ledger at %s: %w", confirmed, l.through, sink.ErrLedgerBehind)
 		}
@@ -112,8 +122,17 @@ func (t *modelOutboxTask) request(ctx context.Context, b sink.Batch, res *sink.R
 		if t.o.Guarantee == sink.AtLeastOnce {
 			l = &modelLedger{through: b.Prev}
 		}
+		if l != nil && t.m.opt.Bare {
+			if l.held(b.Confirmed); !l.refused.IsZero() && l.through.Before(b.Prev) {
+				return sink.Fatal(fmt.Errorf("apply behind %s, a refusal that no decision holds yet", b.Prev))
+			}
+		}
 		if l == nil || l.through.Before(b.Prev) && !t.m.srv.defects[GapAccepted] {
 			return fmt.Errorf("apply behind %s: %w", b.Prev, sink.ErrLedgerBehind)
+		}
+		if t.m.opt.Bare {
+			*res = t.bare(b, l)
+			return nil
 		}
 		if data {
 			l.verdicts = append(l.verdicts, t.put(b, l.through)...)
@@ -133,6 +152,30 @@ func (t *modelOutboxTask) request(ctx context.Context, b sink.Batch, res *sink.R
 		}
 		return nil
 	})
+}
+
+// bare applies a batch up to the first record that is refused.
+func (t *modelOutboxTask) bare(b sink.Batch, l *modelLedger) sink.Result {
+	for i := range b.Records {
+		e := &b.Records[i]
+		if !l.through.Before(e.Pos) {
+			continue
+		}
+		if err := t.m.opt.refuse(&e.Record); err != nil {
+			v := sink.Verdict{Pos: e.Pos, Code: sink.Code(err), Reason: err.Error()}
+			if t.o.Guarantee != sink.AtLeastOnce {
+				l.refused = e.Pos
+			}
+			return sink.Result{Through: e.Pos, Verdicts: []sink.Verdict{v}}
+		}
+		own := e.Record
+		t.m.srv.insert(t.m.opt, []*record.Record{&own})
+		l.through = e.Pos
+	}
+	if l.through.Before(b.Through) {
+		l.through = b.Through
+	}
+	return sink.Result{Through: b.Through}
 }
 
 // put writes the records behind the ledger and returns the new verdicts.

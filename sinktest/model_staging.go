@@ -39,10 +39,38 @@ func (m *ModelStaging) OpenStaging(ctx context.Context, o sink.Owner) (sink.Stag
 	if err := m.srv.do(ctx, "open", o, func() error { return m.srv.claim(o) }); err != nil {
 		return nil, err
 	}
-	return &modelStagingTask{
+	t := &modelStagingTask{
 		modelCommitter: modelCommitter{srv: m.srv, opt: m.opt, o: o},
 		sent:           map[int64]int{},
-	}, nil
+	}
+	if m.opt.Collect {
+		return &modelCollector{modelStagingTask: t, taken: map[int64][]record.Record{}}, nil
+	}
+	return t, nil
+}
+
+// modelCollector writes at the end of an epoch.
+type modelCollector struct {
+	*modelStagingTask
+	taken map[int64][]record.Record
+}
+
+var _ sink.StagingFlusher = (*modelCollector)(nil)
+
+// Write implements sink.StagingTask.
+func (t *modelCollector) Write(_ context.Context, epoch int64, rs []record.Record) error {
+	t.taken[epoch] = append(t.taken[epoch], rs...)
+	return nil
+}
+
+// Flush implements sink.StagingFlusher.
+func (t *modelCollector) Flush(ctx context.Context, epoch int64) error {
+	rs := t.taken[epoch]
+	delete(t.taken, epoch)
+	if len(rs) == 0 {
+		return nil
+	}
+	return t.modelStagingTask.Write(ctx, epoch, rs)
 }
 
 type modelStagingTask struct {

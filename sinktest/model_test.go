@@ -45,13 +45,19 @@ func newModel(kind string, srv *sinktest.Server, opt sinktest.Options) sink.Sink
 	switch kind {
 	case "outbox":
 		return sinktest.NewModelOutbox(srv, opt)
+	case "bare":
+		opt.Bare = true
+		return sinktest.NewModelOutbox(srv, opt)
 	case "staging":
+		return sinktest.NewModelStaging(srv, opt)
+	case "collector":
+		opt.Collect = true
 		return sinktest.NewModelStaging(srv, opt)
 	}
 	return sinktest.NewModelStager(srv, opt)
 }
 
-var kinds = []string{"outbox", "staging", "stager"}
+var kinds = []string{"outbox", "bare", "staging", "collector", "stager"}
 
 func TestModels(t *testing.T) {
 	t.Parallel()

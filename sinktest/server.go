@@ -166,10 +166,14 @@ func (s *Server) Holds(c sink.Committable) (waiting, committed bool, err error) 
 func (s *Server) Through(o sink.Owner) sink.Pos {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.ledgers[s.ledger(o)]; l != nil {
-		return l.through
+	l := s.ledgers[s.ledger(o)]
+	switch {
+	case l == nil:
+		return sink.Pos{}
+	case !l.refused.IsZero():
+		return l.refused
 	}
-	return sink.Pos{}
+	return l.through
 }
 
 // ledger names the ledger of a task, all parts apart.
@@ -295,6 +299,12 @@ type Options struct {
 	// zero: always.
 	RollRecords int
 	RollAge     int64 // milliseconds since the first record was taken in
+	// Bare, of an outbox sink: it keeps no verdicts, as one without transactions.
+	// It stops at a refused record, whose mark moves only once a decision holds
+	// the verdict.
+	Bare bool
+	// Collect, of a staging sink: it is a sink.StagingFlusher.
+	Collect bool
 }
 
 func (o Options) table() string {
@@ -315,5 +325,5 @@ func (o Options) refuse(r *record.Record) error {
 }
 
 func (o Options) features() sink.Features {
-	return sink.Features{Deletes: o.Keyed, Keyless: !o.Keyed, DurableVerdicts: true, Rejects: true}
+	return sink.Features{Deletes: o.Keyed, Keyless: !o.Keyed, DurableVerdicts: !o.Bare, Rejects: true}
 }

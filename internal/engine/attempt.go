@@ -334,7 +334,7 @@ func (a *attempt) tick(ctx context.Context) {
 	a.checkLimits(ctx)
 	if a.moved && a.m.Open() == 0 && time.Since(a.lastClosed) > time.Second {
 		a.moved = false
-		a.m.Step(epoch.Moved{})
+		a.step(ctx, epoch.Moved{})
 	}
 	if time.Now().Before(a.due()) || (a.m.Open() == 0 && !a.m.Dirty()) {
 		return

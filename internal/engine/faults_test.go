@@ -196,6 +196,54 @@ func TestSinkDownOthersGoOn(t *testing.T) {
 	wantEach(t, "slow", got, 2100)
 }
 
+// A sink that keeps no verdicts gets nothing beyond a refusal before a decision
+// holds it, and one that writes at the end of an epoch gives its refusals there.
+func TestRefusalsOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2)
+	c := b.config()
+	c.Restart.Max = -1 // what the contract forbids ends the pipeline
+	c.Sinks = []engine.Sink{
+		{Name: "rows", Sink: sinktest.NewModelOutbox(b.srv, sinktest.Options{Table: "rows", Bare: true})},
+		{Name: "db", Sink: sinktest.NewModelStaging(b.srv, sinktest.Options{Table: "db", Collect: true})},
+	}
+	cl := b.client()
+	const n = 300
+	for i := range n {
+		v := fmt.Sprintf("v%d", i)
+		if i%10 == 3 || i%10 == 4 {
+			v = fmt.Sprintf("poison%d", i)
+		}
+		cl.Produce(t.Context(), &kgo.Record{Topic: "raw", Key: fmt.Appendf(nil, "k%d", i%17), Value: []byte(v)}, nil)
+	}
+	if err := cl.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop := b.run(c)
+	good := n - n/5
+	b.until("both", func() bool { return len(b.rows("rows")) == good && len(b.rows("db")) == good })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, l := range b.letters() {
+		got[l.Sink+" "+string(l.Record.Value)]++
+	}
+	for i := range n {
+		if i%10 != 3 && i%10 != 4 {
+			continue
+		}
+		for _, s := range []string{"rows", "db"} {
+			if k := fmt.Sprintf("%s poison%d", s, i); got[k] != 1 {
+				t.Errorf("dead letter %q: %d times, want once", k, got[k])
+			}
+		}
+	}
+	if len(got) != 2*n/5 {
+		t.Errorf("%d dead letters, want %d", len(got), 2*n/5)
+	}
+}
+
 // A sink that is away at the takeover: one fed from the outbox opens its breaker,
 // and the others go on; one of two phases pauses the task, which says so. Neither
 // counts as a failure of the task.

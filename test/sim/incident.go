@@ -212,13 +212,19 @@ func (w *world) bump(ctx context.Context, i incident) {
 	w.tasks = int32(i.Nth)
 	w.mu.Unlock()
 	for n, p := range ps {
-		if n%2 == 1 {
+		switch {
+		case i.Deaf && n == 0:
+			w.sleepThrough(p)
+			continue
+		case n%2 == 1:
 			p.host.set(dead)
 		}
 		p.cancel()
 	}
-	for _, p := range ps {
-		<-p.done
+	for n, p := range ps {
+		if !i.Deaf || n != 0 {
+			<-p.done
+		}
 	}
 	for try := 0; ctx.Err() == nil; try++ {
 		err := w.reset(ctx, i, try)
@@ -240,6 +246,21 @@ func (w *world) bump(ctx context.Context, i incident) {
 	for _, s := range w.slots {
 		s.proc = nil
 	}
+}
+
+// sleepThrough leaves a worker of the old generation asleep until its session is
+// over and the reset has begun, or is done. It wakes to the seal.
+func (w *world) sleepThrough(p *process) {
+	p.host.deafen()
+	p.host.set(frozen)
+	w.wg.Go(func() {
+		w.rest(20 * time.Second)
+		p.host.set(up)
+		w.rest(20 * time.Second)
+		p.cancel()
+		<-p.done
+		w.note("woke to the seal")
+	})
 }
 
 func (w *world) reset(ctx context.Context, i incident, try int) error {

@@ -222,14 +222,14 @@ func follows(a, b *journal.Record) error {
 		if !b.Claim || b.Epoch != 0 || b.Attempt != 1 {
 			return fmt.Errorf("the first record is epoch %d of attempt %d", b.Epoch, b.Attempt)
 		}
+	case a.Sealed && !b.Sealed:
+		return fmt.Errorf("epoch %d of attempt %d follows the seal", b.Epoch, b.Attempt)
 	case b.Claim:
 		if b.Epoch != a.Epoch || b.Attempt != a.Attempt+1 {
 			return fmt.Errorf("a claim of attempt %d at epoch %d follows attempt %d at epoch %d", b.Attempt, b.Epoch, a.Attempt, a.Epoch)
 		}
 	case b.Epoch != a.Epoch+1 || b.Attempt != a.Attempt:
 		return fmt.Errorf("epoch %d of attempt %d follows epoch %d of attempt %d", b.Epoch, b.Attempt, a.Epoch, a.Attempt)
-	case a.Sealed && !b.Sealed:
-		return fmt.Errorf("epoch %d follows the seal", b.Epoch)
 	}
 	return nil
 }

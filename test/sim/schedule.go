@@ -37,8 +37,10 @@ type shape struct {
 	Roll       int           `json:"roll"` // records of one staged file
 	Old        bool          `json:"old"`  // brokers without transaction version 2
 	Recreate   bool          `json:"recreate"`
-	Sinks      string        `json:"sinks"`  // beside the topic
-	Memory     int64         `json:"memory"` // bytes of a task: unacknowledged, and handed over; 0: what is usual
+	Sinks      string        `json:"sinks"`             // beside the topic
+	Bare       bool          `json:"bare,omitempty"`    // rows keeps no verdicts
+	Collect    bool          `json:"collect,omitempty"` // db writes at the end of an epoch
+	Memory     int64         `json:"memory"`            // bytes of a task: unacknowledged, and handed over; 0: what is usual
 }
 
 // kind of an incident.
@@ -85,7 +87,7 @@ type incident struct {
 	Nth    int             `json:"nth,omitempty"`
 	Fault  fault           `json:"fault,omitempty"`
 	Sink   string          `json:"sink,omitempty"`
-	Deaf   bool            `json:"deaf,omitempty"` // of a sleeper: that it has lost its tasks reaches it late
+	Deaf   bool            `json:"deaf,omitempty"` // of a sleeper: that it has lost its tasks reaches it late; of a bump: a worker sleeps through it
 }
 
 func (i incident) String() string {
@@ -112,13 +114,16 @@ func generate(seed uint64) schedule {
 		// Of a generator of its own, so that seeds that found something keep their schedules.
 		Memory: pick[int64](rand.New(rand.NewPCG(seed, 0x3e3)), 0, 0, 512, 4096),
 	}}
+	of := rand.New(rand.NewPCG(seed, 0x51d5)) // as above
+	s.Shape.Bare, s.Shape.Collect = of.IntN(2) == 0, of.IntN(2) == 0
 	s.Shape.Tasks = 1 + rng.Int32N(s.Shape.Partitions)
 	for range 1 + rng.IntN(9) {
 		s.Steps = append(s.Steps, s.random(rng))
 	}
 	if rng.IntN(5) == 0 {
 		s.Steps = append(s.Steps, incident{
-			At: span/4 + at(rng, span/2), Kind: bump, Nth: 1 + rng.IntN(4),
+			Deaf: of.IntN(2) == 0,
+			At:   span/4 + at(rng, span/2), Kind: bump, Nth: 1 + rng.IntN(4),
 			Point: pick[failpoint.Point](rng, "", failpoint.ResetSealed, failpoint.ResetMoved, failpoint.ResetBegun, failpoint.ClaimAfter, failpoint.FenceB, failpoint.EndAfter),
 		})
 	}
@@ -218,6 +223,8 @@ func (s schedule) shrinks() []schedule {
 	smaller(func(h *shape) { h.Partitions = max(h.Tasks, h.Partitions-1) })
 	smaller(func(h *shape) { h.MaxRecords = 1000 })
 	smaller(func(h *shape) { h.Memory = 0 })
+	smaller(func(h *shape) { h.Bare = false })
+	smaller(func(h *shape) { h.Collect = false })
 	for _, name := range strings.Fields(s.Shape.Sinks) {
 		smaller(func(h *shape) { h.Sinks = strings.Join(strings.Fields(strings.Replace(h.Sinks, name, "", 1)), " ") })
 	}

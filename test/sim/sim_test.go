@@ -85,6 +85,9 @@ func TestReplay(t *testing.T) {
 		return // one schedule is lived, by TestSimulation
 	}
 	n := sized(t, 200, 2000)
+	if *count > 0 {
+		n = min(n, *count)
+	}
 	var mu sync.Mutex
 	first := map[uint64]result{}
 	for _, h := range []how{{}, {log: true}} {

@@ -57,6 +57,7 @@ type owner struct {
 	records map[int64]*journal.Record // built, by epoch
 	claim   *journal.Record
 	owns    bool     // its takeover is over
+	fenced  [2]bool  // the broker was asked to fence the id
 	asked   [2]int64 // the epoch that each producer is to end
 }
 
@@ -119,9 +120,14 @@ func (v *watcher) request(c sinktest.Call) sinktest.Outcome {
 func (v *watcher) takesID(h *host, id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if o := v.newest[newest(h, id)]; o != nil && o.owns && !v.outputs {
+	o := v.newest[newest(h, id)]
+	if o == nil || v.outputs {
+		return
+	}
+	if o.owns {
 		v.violated("%s is taken back by the attempt that had it, without a claim", id)
 	}
+	o.fenced[producer(id)] = true
 }
 
 // ends is told of each transaction that a broker is asked to commit.
@@ -129,13 +135,16 @@ func (v *watcher) ends(h *host, id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if o := v.newest[newest(h, id)]; o != nil {
-		p := epoch.A
-		if strings.HasSuffix(id, "b") {
-			p = epoch.B
-		}
 		k := v.lane(o.lane)
-		k.ending = max(k.ending, o.asked[p])
+		k.ending = max(k.ending, o.asked[producer(id)])
 	}
+}
+
+func producer(id string) epoch.Producer {
+	if strings.HasSuffix(id, "b") {
+		return epoch.B
+	}
+	return epoch.A
 }
 
 // newest names the owner of a transactional id on a host.
@@ -270,6 +279,9 @@ func (v *watcher) action(o *owner, task int32, a epoch.Action) {
 	switch a := a.(type) {
 	case epoch.Claim:
 		o.lane, o.claim = lane{a.Record.Generation, task}, a.Record
+		if !v.outputs && o.fenced != [2]bool{true, true} {
+			v.violated("task %d is claimed with the producers fenced: %v", task, o.fenced)
+		}
 	case epoch.Journal:
 		o.records[a.Epoch] = a.Record
 		if b, err := a.Record.Encode(); err == nil {

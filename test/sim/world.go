@@ -83,11 +83,13 @@ func (s server) sink(h shape) sink.Sink {
 	opt := sinktest.Options{Table: s.name}
 	switch s.name {
 	case "rows":
+		opt.Bare = h.Bare
 		return sinktest.NewModelOutbox(s.Server, opt)
 	case "files":
 		opt.RollRecords, opt.RollAge = h.Roll, 700
 		return sinktest.NewModelStager(s.Server, opt)
 	}
+	opt.Collect = h.Collect
 	return sinktest.NewModelStaging(s.Server, opt)
 }
 
