@@ -51,6 +51,20 @@ func TestStorm(t *testing.T) {
 	}
 }
 
+// TestKillMatrix kills a worker with SIGKILL at each fail point, for each way to
+// write.
+func TestKillMatrix(t *testing.T) {
+	c := services.Kafka(t, three)
+	server := services.Postgres(t, false)
+	for _, sink := range rig.Sized(t, []string{"upserted", "staged"}, []string{"upserted", "appended", "staged", "staged_log"}) {
+		t.Run(sink, func(t *testing.T) {
+			s := rig.MatrixShape(sink)
+			s.Postgres = server
+			rig.KillAtEachPoint(rig.New(t, c, s))
+		})
+	}
+}
+
 // TestScheduleOfASeed: the same seed is the same storm, another one is another.
 func TestScheduleOfASeed(t *testing.T) {
 	s := rig.Storm{Workers: 3, Kills: 100, Zombies: 3, BrokerKills: 10, Restarts: 5, Rolls: 1, Guests: 5}
