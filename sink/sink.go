@@ -226,8 +226,11 @@ type Committer interface {
 	// does not exist is success.
 	Abort(ctx context.Context, cs []Committable) error
 	// Sweep finds and aborts what older attempts of this owner staged and keep
-	// does not list. Names of other incarnations, pipelines, sinks,
-	// generations, tasks, and of this or a later attempt are left alone.
+	// does not list, and what older generations of the sink did, whatever their
+	// task: all that those decided was committed before this one began, and what
+	// a zombie of them stages would stay for ever. Names of other incarnations,
+	// pipelines, sinks, of other tasks of this generation, of later generations,
+	// and of this or a later attempt are left alone.
 	Sweep(ctx context.Context, keep []Committable) error
 }
 

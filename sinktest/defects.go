@@ -33,6 +33,7 @@ const (
 	SweepLater         Defect = "sweep of other attempts"   // the sweep takes this and later attempts too
 	SweepIgnoresKeep   Defect = "pending work forgotten"    // the sweep takes what the journal lists
 	SweepNothing       Defect = "sweep does nothing"        // orphans stay
+	SweepOwnGeneration Defect = "older generations stay"    // what a zombie of an older generation stages is never swept
 	StageForgets       Defect = "failed stage forgotten"    // what a failed Stage did not hand over is not staged again
 	SessionLost        Defect = "prepare of a lost session" // a crash of the service loses writes silently
 )

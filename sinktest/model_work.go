@@ -151,7 +151,14 @@ func (c *modelCommitter) Sweep(ctx context.Context, keep []sink.Committable) err
 	return c.srv.do(ctx, "sweep", c.o, func() error {
 		d := c.srv.defects
 		for id := range c.srv.staged {
-			if !c.mine(id) || d[SweepNothing] {
+			if d[SweepNothing] {
+				continue
+			}
+			if c.older(id) && !kept[id] && !d[SweepOwnGeneration] {
+				delete(c.srv.staged, id)
+				continue
+			}
+			if !c.mine(id) {
 				continue
 			}
 			if id.Attempt >= c.o.Attempt && !d[SweepLater] || kept[id] && !d[SweepIgnoresKeep] {
@@ -161,6 +168,11 @@ func (c *modelCommitter) Sweep(ctx context.Context, keep []sink.Committable) err
 		}
 		return nil
 	})
+}
+
+// older: of an older generation of the sink.
+func (c *modelCommitter) older(id workID) bool {
+	return id.Incarnation == c.o.Incarnation && id.Pipeline == c.o.Pipeline && id.Sink == c.o.Sink && id.Generation < c.o.Generation
 }
 
 // mine compares every part of the owner but the attempt.

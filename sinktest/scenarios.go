@@ -54,6 +54,7 @@ func scenarios() []scenario {
 		{"CommitOfLostWork", staged, commitOfLost},
 		{"AbortTwice", staged, abortTwice},
 		{"Sweep", staged, sweep},
+		{"SweepOlderGeneration", staged, sweepOlderGeneration},
 		{"LateZombieStages", staged, lateZombie},
 		{"RaceOfCommits", staged, raceOfCommits},
 		{"NothingToStage", staged, nothingToStage},

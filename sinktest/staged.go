@@ -145,6 +145,29 @@ func sweepSparing(w *world, spared string) {
 	}
 }
 
+// sweepOlderGeneration: what a zombie of an older generation staged goes, whatever
+// its task.
+func sweepOlderGeneration(w *world) {
+	old := newLane(w, baseOwner())
+	old.feed(numbered("old", 0, 2))
+	zombie, orphan := old.stages()
+	next := newLane(w, baseOwner().with(func(o *sink.Owner) { o.Generation, o.Task = o.Generation+1, o.Task+1 }))
+	next.feed(numbered("new", 0, 2))
+	p, wk := next.stages()
+	for range 2 {
+		w.must(p.committer().Sweep(w.t.Context(), nil), "sweep")
+	}
+	if err := zombie.committer().Commit(w.t.Context(), orphan.cs); !errors.Is(err, sink.ErrLost) {
+		w.t.Errorf("work of an older generation after the sweep: got %v, want ErrLost", err)
+	}
+	if err := zombie.committer().Sweep(w.t.Context(), nil); err != nil {
+		w.t.Logf("the zombie's sweep: %v", err)
+	}
+	if err := p.committer().Commit(w.t.Context(), wk.cs); err != nil {
+		w.t.Errorf("a sweep took work of this or a later generation: %v", err)
+	}
+}
+
 // stages takes over without recovery and sweep, and stages what there is.
 func (l *lane) stages() (*process, work) {
 	l.w.t.Helper()

@@ -66,8 +66,8 @@ func (t *task) Abort(ctx context.Context, cs []sink.Committable) error {
 	return nil
 }
 
-// Sweep removes what older attempts of exactly this owner left. See
-// sink.Committer.
+// Sweep removes what older attempts of exactly this owner left, and older
+// generations. See sink.Committer.
 func (t *task) Sweep(ctx context.Context, keep []sink.Committable) error {
 	kept := map[string]bool{}
 	for i := range keep {
@@ -111,11 +111,11 @@ func (t *task) abort(ctx context.Context, name string) error {
 	return hit(failpoint.SinkAbortAfter)
 }
 
-// orphan reports whether an upload is of an older attempt of this owner. What
-// has another form is not ours.
+// orphan reports whether an upload is of an older attempt of this owner, or of an
+// older generation. What has another form is not ours.
 func (t *task) orphan(name string) bool {
 	n, err := parseStaged(name)
-	return err == nil && n.ofOwner(t.owner) && n.Attempt < t.owner.Attempt
+	return err == nil && (n.ofOwner(t.owner) && n.Attempt < t.owner.Attempt || n.ofOlder(t.owner))
 }
 
 // manifest reads the files of a committable, and refuses one that names files

@@ -114,6 +114,11 @@ func (n stagedName) ofOwner(o sink.Owner) bool {
 		n.Generation == o.Generation && n.Task == o.Task
 }
 
+// ofOlder reports whether the upload is of an older generation of this sink.
+func (n stagedName) ofOlder(o sink.Owner) bool {
+	return n.Incarnation == o.Incarnation && n.Pipeline == o.Pipeline && n.Sink == o.Sink && n.Generation < o.Generation
+}
+
 // escape leaves letters, digits, "-" and "_" and writes every other byte as
 // %XX, so that no part of a name holds the dot that separates them.
 func escape(s string) string {

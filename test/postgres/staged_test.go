@@ -174,12 +174,7 @@ func TestResolversRace(t *testing.T) {
 	cfg := postgres.Config{DSN: dsn, Table: "t"}
 	a := openStaged(t, cfg, owner())
 	b := openStaged(t, cfg, owner())
-	rounds := int64(200)
-	if full, err := services.Full(); err != nil {
-		t.Fatal(err)
-	} else if full {
-		rounds = 1000
-	}
+	rounds := sized[int64](t, 200, 1000)
 	for e := int64(1); e <= rounds; e++ {
 		cs, err := staged(t.Context(), a, e, values(fmt.Sprintf(`{"v":%d}`, e)))
 		if err != nil {

@@ -251,6 +251,13 @@ func (w *world) bump(ctx context.Context, i incident) {
 // sleepThrough leaves a worker of the old generation asleep until its session is
 // over and the reset has begun, or is done. It wakes to the seal.
 func (w *world) sleepThrough(p *process) {
+	w.mu.Lock()
+	for _, s := range w.slots {
+		if s.proc == p {
+			s.proc = nil // that it ends by itself is right
+		}
+	}
+	w.mu.Unlock()
 	p.host.deafen()
 	p.host.set(frozen)
 	w.wg.Go(func() {

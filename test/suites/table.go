@@ -69,7 +69,7 @@ func table() []suite {
 		},
 		{
 			name: "postgres", what: "the PostgreSQL sink on a real server", needs: []string{"postgres"},
-			small: 10 * time.Minute, full: 20 * time.Minute,
+			small: 14 * time.Minute, full: 40 * time.Minute,
 			tests: []string{"-tags", "services,mutations", "./test/postgres"},
 		},
 		{
