@@ -68,7 +68,7 @@ func table() []suite {
 			tests: []string{"-tags", "services", "./test/broker"},
 		},
 		{
-			name: "postgres", what: "the PostgreSQL sink on a real server", needs: []string{"postgres"},
+			name: "postgres", what: "the PostgreSQL sink on a real server, also behind a pooler; each of its rules broken", needs: []string{"postgres", "pgbouncer"},
 			small: 14 * time.Minute, full: 40 * time.Minute,
 			tests: []string{"-tags", "services,mutations", "./test/postgres"},
 		},
