@@ -179,8 +179,9 @@ func (t *stagedTask) Flush(ctx context.Context, epoch int64) error {
 		poison.Index = append(poison.Index, int(v.Pos.Index))
 		poison.Errs = append(poison.Errs, sink.Poison(v.Code, errors.New(v.Reason)))
 	}
-	if len(refused) == len(l.taken) {
+	if len(refused) == len(l.taken) { // nothing to prepare, and no transaction to leave open
 		l.taken = nil
+		l.task.c.rollback(ctx)
 	}
 	return poison
 }
