@@ -41,15 +41,15 @@ func newRun(a *app) *cobra.Command {
 }
 
 // gcLimit is the soft limit of the heap where the environment sets none: above
-// it the collector works harder, so that the peak stays near the byte budgets. An
-// eighth of them beyond: at three quarters, a worker with a backlog spent a third of
-// its time on collections.
+// it the collector works harder, so that the peak stays near the byte budgets. Not
+// less than these: at three quarters, a worker with a backlog spent a third of its
+// time on collections. What is outside of the heap (SQLite's pages) comes on top.
 func gcLimit(f *config.File) int64 {
 	tasks := int64(f.Tasks)
 	if tasks == 0 {
 		tasks = int64(engine.DefaultTasks(math.MaxInt32, f.Epoch.Interval))
 	}
-	return 32<<20 + tasks*(f.Memory.Fetch+f.Memory.Epoch+f.Memory.Handover)*9/8
+	return 32<<20 + tasks*(f.Memory.Fetch+f.Memory.Epoch+f.Memory.Handover)
 }
 
 func unsafeFlag(flags *pflag.FlagSet, on *bool) {
