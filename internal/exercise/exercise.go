@@ -116,7 +116,7 @@ func (x *exercise) run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	x.say("stop the worker: SIGTERM")
+	x.say("stop the worker")
 	if err := x.w.stop(ctx); err != nil {
 		return nil, err
 	}

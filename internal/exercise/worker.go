@@ -51,7 +51,7 @@ func (w *worker) alive() error {
 		if n := len(b) - 2000; n > 0 {
 			b = b[n:]
 		}
-		return fmt.Errorf("the worker has ended by itself: %w\n%s", errors.Join(w.err, nil), b)
+		return fmt.Errorf("the worker has ended by itself: %s\n%s", w.cmd.ProcessState, b)
 	default:
 		return nil
 	}

@@ -4,16 +4,12 @@ package services
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Pooler puts a PgBouncer in transaction mode before a server, for the time of the
@@ -46,22 +42,8 @@ func Pooler(t testing.TB, s *PostgresServer) (address string) {
 	address = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	err = poll(ctx, func() error {
-		if !p.Alive() {
-			return p.gone()
-		}
-		return nil
-	}, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		c, err := pgx.Connect(ctx, fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", address))
-		if err != nil {
-			return err
-		}
-		return c.Close(ctx)
-	})
-	if err != nil {
-		t.Fatal(errors.Join(fmt.Errorf("wait for PgBouncer: %w", err), fmt.Errorf("%s", p.tail(20))))
+	if err := p.takesSessions(ctx, fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", address)); err != nil {
+		t.Fatal(err)
 	}
 	return address
 }

@@ -138,7 +138,11 @@ func (s *PostgresServer) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	p := s.proc
+	return s.proc.takesSessions(ctx, s.DSN("postgres"))
+}
+
+// takesSessions waits until the process lets somebody in at dsn.
+func (p *Proc) takesSessions(ctx context.Context, dsn string) error {
 	err := poll(ctx, func() error {
 		if !p.Alive() {
 			return p.gone()
@@ -147,14 +151,14 @@ func (s *PostgresServer) Start(ctx context.Context) error {
 	}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		c, err := pgx.Connect(ctx, s.DSN("postgres"))
+		c, err := pgx.Connect(ctx, dsn)
 		if err != nil {
 			return err
 		}
 		return c.Close(ctx)
 	})
 	if err != nil {
-		return fmt.Errorf("wait for PostgreSQL: %w\n%s", err, p.tail(20))
+		return fmt.Errorf("wait for %s: %w\n%s", p.name, err, p.tail(20))
 	}
 	return nil
 }

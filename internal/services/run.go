@@ -40,6 +40,16 @@ const (
 	keptRuns  = 5 // of which the logs are kept
 )
 
+// MainTimed is Main where times are part of what is tested: the services get the
+// same share of the processors as the workers. (The scripts are nice otherwise.)
+func MainTimed(m *testing.M) int {
+	if err := os.Setenv("NICE", ""); err != nil {
+		fmt.Fprintln(os.Stderr, "services:", err)
+		return 1
+	}
+	return Main(m)
+}
+
 // Main runs the tests of m and ends what they shared. It returns the exit code
 // for os.Exit. The logs of the servers are kept when tests fail.
 func Main(m *testing.M) int {

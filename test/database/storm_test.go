@@ -12,14 +12,7 @@ import (
 	"exactly/test/rig"
 )
 
-func TestMain(m *testing.M) {
-	// As in test/acceptance: brokers are not to be behind the workers.
-	if err := os.Setenv("NICE", ""); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(services.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(services.MainTimed(m)) }
 
 var (
 	one   = services.Options{Nodes: 1}
