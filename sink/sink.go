@@ -144,6 +144,16 @@ type Outbox interface {
 	OpenOutbox(ctx context.Context, o Owner, confirmed Pos) (OutboxTask, Resume, error)
 }
 
+// Follower is an outbox sink that reads what other sinks of the pipeline have
+// written: it gets a record once each of them, in the same task, has applied or
+// refused it, or, if it is a staging sink, has committed its epoch.
+type Follower interface {
+	Outbox
+	// Follows names those sinks. None of them follows others itself, or collects
+	// records over epochs.
+	Follows() []string
+}
+
 // Resume is where an outbox sink stands when it is opened.
 type Resume struct {
 	Through  Pos       // applied through here

@@ -8,6 +8,7 @@ import (
 
 	"exactly"
 	"exactly/internal/config"
+	"exactly/internal/engine"
 	"exactly/sink"
 	httpsink "exactly/sink/http"
 	"exactly/sink/kafka"
@@ -51,6 +52,7 @@ func Open(f *config.File, s config.Sink, log *slog.Logger) (sink.Sink, error) {
 func OpenAll(f *config.File, log *slog.Logger) ([]sink.Sink, error) {
 	var out []sink.Sink
 	var errs config.Errors
+	var all []engine.Sink
 	for _, s := range f.Sinks {
 		made, err := Open(f, s, log)
 		if err != nil {
@@ -58,6 +60,12 @@ func OpenAll(f *config.File, log *slog.Logger) ([]sink.Sink, error) {
 			continue
 		}
 		out = append(out, made)
+		all = append(all, engine.Sink{Name: s.Name, Sink: made})
+	}
+	if len(errs) == 0 {
+		if name, err := engine.CheckFollowers(all); err != nil {
+			errs = append(errs, f.SinkError(name, err))
+		}
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs, CloseAll(out))

@@ -135,7 +135,7 @@ func (l *loop) open(ctx context.Context) (err error) {
 
 func (l *loop) openSinks(ctx context.Context) error {
 	a := l.a
-	for _, s := range a.w.c.Sinks {
+	for _, s := range leadersFirst(a.w.c.Sinks) {
 		ps := &plainSink{name: s.Name, sink: s.Sink, where: s.filter()}
 		err := patiently(ctx, func() (err error) {
 			switch t := s.Sink.(type) {

@@ -225,6 +225,9 @@ func (w *Worker) checkOutputs(infos map[string]broker.TopicInfo) error {
 // checkSinks refuses the start where a sink is wrong. One that is merely away
 // is no reason: the others go on, and it gets its records when it is back.
 func (w *Worker) checkSinks(ctx context.Context) error {
+	if name, err := CheckFollowers(w.c.Sinks); err != nil {
+		return Permanent(fmt.Errorf("sink %s: %w", name, err))
+	}
 	var errs []error
 	for _, s := range w.c.Sinks {
 		err := s.Sink.Check(ctx)

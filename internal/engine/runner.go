@@ -32,6 +32,9 @@ type runner struct {
 	pend   []journal.Pending // decided work of earlier attempts, for the sweep
 	swept  atomic.Bool       // that is done
 
+	progress *progress
+	follows  []*progress // of the sinks that it waits for
+
 	canStage atomic.Bool // of a stager: its pending work is below the bound
 
 	task    sink.OutboxTask // opened by run
@@ -75,13 +78,21 @@ func (a *attempt) openRunners(ctx context.Context, rec *journal.Record) {
 			pend:      forSink(rec.Pending, s.Name),
 			confirmed: c.Pos, wake: make(chan struct{}, 1),
 			stages: s.Sink.Features().Stages, check: s.filter(),
-			hints: []hint{{c.Pos, c.Offset, c.Bytes}},
+			hints:    []hint{{c.Pos, c.Offset, c.Bytes}},
+			progress: newProgress(false),
 		}
 		r.commits = newCommitter(a, s.Name, nil)
 		r.breaker = r.newBreaker()
 		a.runners = append(a.runners, r)
-		owner := a.owner(s.Name)
-		owner.Fresh = c.Fresh
+	}
+	for _, r := range a.runners {
+		for _, name := range followed(r.sink) {
+			r.follows = append(r.follows, a.progressOf(name))
+		}
+	}
+	for _, r := range a.runners {
+		owner := a.owner(r.name)
+		owner.Fresh = rec.Cursors[r.name].Fresh
 		a.wg.Go(func() {
 			if err := r.run(ctx, owner); err != nil && ctx.Err() == nil {
 				a.post(ctx, epoch.Failed{Err: fmt.Errorf("sink %s: %w", r.name, err)})
@@ -154,6 +165,7 @@ func (r *runner) run(ctx context.Context, owner sink.Owner) error {
 	if err := r.skip(ctx, resume); err != nil {
 		return err
 	}
+	r.progress.reach(resume.Through)
 	for {
 		if r.stages && !r.canStage.Load() {
 			if err := r.wait(ctx); err != nil {
@@ -167,6 +179,9 @@ func (r *runner) run(ctx context.Context, owner sink.Owner) error {
 		}
 		if len(es) > 0 {
 			r.oldest.Store(es[0].EpochTime)
+			if es, err = r.led(ctx, es); err != nil {
+				return err
+			}
 			if err := r.apply(ctx, es); err != nil {
 				return err
 			}
@@ -263,6 +278,7 @@ func (r *runner) report(ctx context.Context, es []outbox.Entry, pos sink.Pos, vs
 				r.held = append(r.held, vs...)
 				return
 			}
+			r.progress.reach(pos)
 			r.a.post(ctx, epoch.Applied{Sink: r.name, Cursor: c, Verdicts: vs})
 			return
 		}

@@ -28,6 +28,8 @@ type staging struct {
 	commits *committer
 	buf     []record.Record
 	bufOf   int64
+
+	progress *progress
 }
 
 type stageOp struct {
@@ -52,7 +54,7 @@ func (a *attempt) openStagings(ctx context.Context) error {
 	for _, s := range a.w.stagingSinks() {
 		st := &staging{
 			a: a, name: s.Name, sink: s.Sink.(sink.Staging), where: s.filter(),
-			ops: newQueue[stageOp](),
+			ops: newQueue[stageOp](), progress: newProgress(true),
 		}
 		err := a.paused(ctx, s.Name, func() (err error) {
 			st.task, err = st.sink.OpenStaging(ctx, a.owner(s.Name))
@@ -62,6 +64,7 @@ func (a *attempt) openStagings(ctx context.Context) error {
 			return fmt.Errorf("open sink %s: %w", s.Name, err)
 		}
 		st.commits = newCommitter(a, s.Name, st.task)
+		st.commits.done = st.progress.release
 		a.stagings = append(a.stagings, st)
 		a.wg.Go(func() { st.run(ctx) })
 		a.wg.Go(func() { st.commits.run(ctx) })
@@ -182,6 +185,9 @@ func (a *attempt) prepareStagings(ctx context.Context, n int64) {
 			if err != nil {
 				return nil, fmt.Errorf("prepare epoch %d of sink %s: %w", n, st.name, err)
 			}
+			if len(cs) > 0 {
+				st.progress.hold(n)
+			}
 			for i := range cs {
 				cs[i].Sink = st.name
 			}
@@ -232,6 +238,7 @@ type committer struct {
 	task sink.Committer
 
 	work queue[[]journal.Pending]
+	done func([]journal.Pending) // nil: nobody wants to know
 }
 
 func newCommitter(a *attempt, name string, task sink.Committer) *committer {
@@ -253,6 +260,9 @@ func (c *committer) run(ctx context.Context) {
 		if err := c.commit(ctx, ps); err != nil {
 			c.a.post(ctx, epoch.Failed{Err: fmt.Errorf("commit decided work of sink %s: %w", c.name, err)})
 			return
+		}
+		if c.done != nil {
+			c.done(ps)
 		}
 		if !mutation.On(mutation.ConfirmEarly) {
 			c.a.post(ctx, epoch.Committed{Items: ps})

@@ -25,36 +25,53 @@ func VersionColumn(version string, columns map[string]string, has func(column st
 	return ColumnVersion
 }
 
+// Sources are the expressions of a sink's settings.
+type Sources struct {
+	Each    string            // "": the row is of the record itself
+	Columns map[string]string // empty: fields go to columns by name
+	Version string            // "": none
+	Args    []string          // of a statement
+}
+
 // Exprs are the compiled expressions of a sink's settings.
 type Exprs struct {
+	Each    *cel.Expr            // nil: the row is of the record itself, else one of each element of this list
 	Columns map[string]*cel.Expr // nil: fields go to columns by name
 	Version *cel.Expr            // nil: none
 	Args    []*cel.Expr          // of a statement
 }
 
 // Compile compiles them; its errors name the setting.
-func Compile(columns map[string]string, version string, args []string) (x Exprs, err error) {
-	if len(columns) == 0 && version == "" && len(args) == 0 {
+func Compile(src Sources) (x Exprs, err error) {
+	if src.Each == "" && len(src.Columns) == 0 && src.Version == "" && len(src.Args) == 0 {
 		return x, nil
 	}
 	env, err := cel.NewEnv(cel.Options{})
 	if err != nil {
 		return x, err
 	}
-	if len(columns) > 0 {
+	if src.Each != "" {
+		if x.Each, err = env.Compile(src.Each, cel.TypeList); err != nil {
+			return x, fmt.Errorf("each: %w", err)
+		}
+		if env, err = cel.NewEnv(cel.Options{Each: true}); err != nil {
+			return x, err
+		}
+	}
+	if len(src.Columns) > 0 {
 		x.Columns = map[string]*cel.Expr{}
 	}
-	for col, src := range columns {
+	for col, src := range src.Columns {
 		if x.Columns[col], err = env.Compile(src, cel.TypeAny); err != nil {
 			return x, fmt.Errorf("columns.%s: %w", col, err)
 		}
 	}
-	if version != "" {
-		if x.Version, err = env.Compile(version, cel.TypeAny); err != nil {
+	if src.Version != "" {
+		if x.Version, err = env.Compile(src.Version, cel.TypeAny); err != nil {
 			return x, fmt.Errorf("version: %w", err)
 		}
 	}
-	for i, src := range args {
+	for i, src := range src.Args {
 		e, err := env.Compile(src, cel.TypeAny)
 		if err != nil {
 			return x, fmt.Errorf("args[%d]: %w", i, err)

@@ -1,23 +1,19 @@
 package postgres
 
 import (
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"exactly/internal/tables"
 )
 
 // Config says which table records go to, and how.
 type Config struct {
 	DSN              string            `yaml:"dsn" required:"true" secret:"true" doc:"Where the database is: a postgres:// URL or keyword=value pairs, as libpq takes them, TLS by sslmode and sslrootcert. Several hosts are tried in order; target_session_attrs=read-write finds the primary." example:"${PG_DSN}"`
 	PasswordFile     string            `yaml:"password_file" doc:"File with the password, read at each connection."`
-	Table            string            `yaml:"table" doc:"The table that gets the records, with its schema if that is not the first of the search path. Required, but for statement." example:"public.payment_records"`
-	Mode             string            `yaml:"mode" default:"upsert" enum:"upsert|append|statement|two_phase" doc:"One row per key, one row per record, a statement of yours for each record, or any of these (key, no key, statement) in transactions that are prepared before the decision, so that rows do not pass through the outbox."`
-	Key              []string          `yaml:"key" doc:"The columns that identify a row; they need a UNIQUE or PRIMARY KEY constraint of exactly these columns. Required for upsert; with two_phase it makes the difference between upsert and append." example:"payment_id"`
-	Columns          map[string]string `yaml:"columns" expr:"any" doc:"What each column gets, as expressions. Without it every top-level field of the record goes to the column of its name."`
+	Table            string            `yaml:"table" doc:"The table that gets the records, with its schema if that is not the first of the search path. Required, but for statement and tables." example:"public.payment_records"`
+	Mode             string            `yaml:"mode" default:"upsert" enum:"upsert|append|statement|two_phase|replace" doc:"One row per key, one row per record, a statement of yours for each record, or any of these (key, no key, statement) in transactions that are prepared before the decision, so that rows do not pass through the outbox; or, for rollups, all rows of a key made anew by a query over what other sinks have written."`
+	Key              []string          `yaml:"key" doc:"The columns that identify a row; they need a UNIQUE or PRIMARY KEY constraint of exactly these columns. Required for upsert; with two_phase it makes the difference between upsert and append. With replace, the columns that all rows of a part share, such as the day." example:"payment_id"`
+	Columns          map[string]string `yaml:"columns" expr:"any" doc:"What each column gets, as expressions. Without it every top-level field of the record goes to the column of its name. With replace, what the key's columns get: the part of the table that the record changes."`
+	Tables           []Table           `yaml:"tables" doc:"Several tables that get rows of each record, in one transaction: all rows of a record, or none. Instead of table and what belongs to it; a table with a key is written as by upsert, one without as by append."`
 	UnknownFields    string            `yaml:"unknown_fields" default:"ignore" enum:"ignore|reject" doc:"What becomes of a record with fields that are no columns: they are left out, or the record is a dead letter. Only without columns."`
 	Create           bool              `yaml:"create" default:"false" doc:"Create the table, from schema, where it does not exist."`
 	Schema           map[string]string `yaml:"schema" doc:"The columns of the table that create makes, each with its SQL type and constraints." example:"payment_id: uuid NOT NULL"`
@@ -25,10 +21,25 @@ type Config struct {
 	Audit            Audit             `yaml:"audit" doc:"Columns that the sink fills by itself. Each is named here or not written."`
 	Statement        string            `yaml:"statement" doc:"What mode statement executes once for each record, with parameters $1, $2, …." example:"UPDATE balance SET cents = cents + $1 WHERE account = $2"`
 	Args             []string          `yaml:"args" expr:"any" doc:"The parameters of statement, as expressions." example:"amount_cents"`
+	Query            string            `yaml:"query" doc:"What mode replace fills the table with: a query whose result has the columns of the table. It reads the keys that have changed from affected, which has the columns of key." example:"SELECT day, sum(cents) AS cents FROM payments JOIN affected USING (day) GROUP BY day"`
+	From             []string          `yaml:"from" doc:"The sinks that fill what query reads. The query runs once they have written the same records." example:"[records]"`
 	LedgerTable      string            `yaml:"ledger_table" default:"exactly_ledger" doc:"The table in which the sink keeps how far each task has come, in the schema of table unless it names one; refused records are kept in <ledger_table>_verdicts."`
 	AllowReplay      bool              `yaml:"allow_replay" default:"false" doc:"Take a further generation also where a table of mode upsert has neither version nor exactly_order, so that a replay may overwrite newer rows by older ones."`
 	StatementTimeout time.Duration     `yaml:"statement_timeout" default:"30s" min:"100ms" doc:"How long one statement may take before the attempt counts as failed and is repeated. A session that is left in a transaction for as long is ended by the server, so that a frozen worker cannot hold locks for ever."`
 	ConnectTimeout   time.Duration     `yaml:"connect_timeout" default:"5s" min:"10ms" doc:"How long to wait for a connection."`
+}
+
+// Table is one of several tables that a record goes to.
+type Table struct {
+	Table         string            `yaml:"table" required:"true" doc:"The table, with its schema if that is not the first of the search path." example:"order_lines"`
+	Each          string            `yaml:"each" expr:"list" doc:"A list in the record: the table gets a row for each element, which expressions know as each.item, and its place, from 0, as each.index." example:"lines"`
+	Parent        []string          `yaml:"parent" doc:"With each: the columns that the Kafka key names, so that a delete removes all rows of the record. Without it the sink takes no deletes." example:"order_id"`
+	Key           []string          `yaml:"key" doc:"The columns that identify a row, as key of the sink. Without it each row is a new one." example:"[order_id, line]"`
+	Columns       map[string]string `yaml:"columns" expr:"any" doc:"What each column gets, as expressions. Without it the fields of the record, or of the element, go to the columns of their names."`
+	UnknownFields string            `yaml:"unknown_fields" default:"ignore" enum:"ignore|reject" doc:"As unknown_fields of the sink."`
+	Schema        map[string]string `yaml:"schema" doc:"The columns of the table that create makes, as schema of the sink."`
+	Version       string            `yaml:"version" expr:"any" doc:"As version of the sink."`
+	Audit         Audit             `yaml:"audit" doc:"As audit of the sink."`
 }
 
 // Audit names columns that the sink fills.
@@ -49,12 +60,14 @@ const (
 	modeAppend    = "append"
 	modeStatement = "statement"
 	modeTwoPhase  = "two_phase"
+	modeReplace   = "replace"
 )
 
-// Rows is how rows are written: upsert, append or statement, also for two_phase.
+// Rows is how rows are written: upsert, append, statement or replace, also for
+// two_phase. With several tables it is upsert, and each has its own way.
 func (c Config) Rows() string {
 	switch {
-	case c.Mode == "":
+	case c.Mode == "" || len(c.Tables) > 0 && c.Mode == modeTwoPhase:
 		return modeUpsert
 	case c.Mode != modeTwoPhase:
 		return c.Mode
@@ -72,6 +85,12 @@ func (c Config) withDefaults() Config {
 	if c.UnknownFields == "" {
 		c.UnknownFields = "ignore"
 	}
+	c.Tables = slices.Clone(c.Tables)
+	for i := range c.Tables {
+		if c.Tables[i].UnknownFields == "" {
+			c.Tables[i].UnknownFields = "ignore"
+		}
+	}
 	if c.LedgerTable == "" {
 		c.LedgerTable = "exactly_ledger"
 	}
@@ -84,84 +103,29 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate finds what can be found without the database.
-func (c Config) validate() error {
+// specs are the tables that records go to: those of tables, or the one that the
+// settings of the sink describe; none in mode statement.
+func (c Config) specs() []Table {
 	switch {
-	case c.DSN == "":
-		return errors.New("dsn is missing: say where the database is, as postgres://user@host/database")
-	case c.StatementTimeout < 0 || c.ConnectTimeout < 0:
-		return errors.New("statement_timeout and connect_timeout must not be negative")
-	case strings.ContainsRune(c.Table+c.LedgerTable+c.Statement, 0):
-		return errors.New("table, ledger_table and statement must not hold a NUL")
+	case len(c.Tables) > 0:
+		return c.Tables
 	case c.Mode == modeStatement:
-		return c.validateStatement()
-	case c.Mode != modeUpsert && c.Mode != modeAppend:
-		return fmt.Errorf("mode is %q, want upsert, append, statement or two_phase", c.Mode)
-	case c.Table == "":
-		return errors.New("table is missing: name the table that gets the records")
-	case c.Statement != "" || len(c.Args) > 0:
-		return errors.New("statement and args have no meaning without mode: statement")
+		return nil
 	}
-	if err := tables.CheckFields(c.UnknownFields, c.Columns); err != nil {
-		return err
-	}
-	for _, name := range []string{c.Table, c.LedgerTable} {
-		if _, err := parseName(name); err != nil {
-			return err
-		}
-	}
-	if c.Mode == modeAppend {
-		if c.Audit.InsertCount != "" || c.Version != "" {
-			return errors.New("audit.insert_count and version have no meaning in mode append, which never writes a row twice")
-		}
-		return c.validateColumns()
-	}
-	return c.validateUpsert()
+	return []Table{{
+		Table: c.Table, Key: c.Key, Columns: c.Columns, UnknownFields: c.UnknownFields, Schema: c.Schema, Version: c.Version, Audit: c.Audit,
+	}}
 }
 
-func (c Config) validateStatement() error {
+// rows is how the rows of one table are written.
+func (c Config) rows(t Table) string {
 	switch {
-	case strings.TrimSpace(c.Statement) == "":
-		return errors.New("statement is missing: mode statement needs what to execute for each record")
-	case c.Table != "" || len(c.Key) > 0 || len(c.Columns) > 0 || c.Create || len(c.Schema) > 0 || c.Version != "" || c.Audit != (Audit{}):
-		return errors.New("table, key, columns, create, schema, version and audit have no meaning in mode statement: the statement says it all")
+	case len(c.Tables) == 0:
+		return c.Mode
+	case len(t.Key) > 0:
+		return modeUpsert
 	}
-	_, err := parseName(c.LedgerTable)
-	return err
-}
-
-func (c Config) validateUpsert() error {
-	if err := tables.CheckKey(c.Key, c.Columns); err != nil {
-		return err
-	}
-	return c.validateColumns()
-}
-
-func (c Config) validateColumns() error {
-	seen := map[string]string{}
-	for _, o := range c.Audit.named() {
-		if other := seen[o.column]; other != "" {
-			return fmt.Errorf("audit.%s and audit.%s both name the column %q", other, o.setting, o.column)
-		}
-		seen[o.column] = o.setting
-		if _, ok := c.Columns[o.column]; ok || slices.Contains(c.Key, o.column) {
-			return fmt.Errorf("audit.%s names the column %q, which key or columns fill already", o.setting, o.column)
-		}
-	}
-	if err := tables.CheckCreate(c.Create, c.Schema); err != nil || !c.Create {
-		return err
-	}
-	need := slices.Clone(c.Key)
-	for col := range c.Columns {
-		need = append(need, col)
-	}
-	slices.Sort(need)
-	for _, col := range need {
-		if _, ok := c.Schema[col]; !ok {
-			return fmt.Errorf("schema lacks the column %q, which key or columns name", col)
-		}
-	}
-	return nil
+	return modeAppend
 }
 
 // ownColumn is one that the sink fills.

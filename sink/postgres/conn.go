@@ -1,10 +1,10 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -18,8 +18,11 @@ import (
 // conn is one session. One goroutine uses it at a time. Nothing is kept in the
 // session beyond a transaction, so that a pooler may change the server behind it.
 type conn struct {
-	pg    *pgconn.PgConn
-	plan  *plan         // of the table, once it was looked at
+	pg     *pgconn.PgConn
+	looked bool    // at the tables: what follows is known
+	plans  []*plan // none in mode statement
+	rollup *rollup // nil but in mode replace
+
 	limit time.Duration // of one call: a server that does not answer is as good as gone
 }
 
@@ -85,10 +88,10 @@ func (c *conn) run(ctx context.Context, b *pgconn.Batch) ([]*pgconn.Result, erro
 }
 
 // copy sends rows in the text format of COPY.
-func (c *conn) copy(ctx context.Context, sql string, rows []byte) error {
+func (c *conn) copy(ctx context.Context, sql string, rows io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	_, err := c.pg.CopyFrom(ctx, bytes.NewReader(rows), sql)
+	_, err := c.pg.CopyFrom(ctx, rows, sql)
 	return lost(err)
 }
 
@@ -125,12 +128,14 @@ const (
 // text is a number as a parameter.
 func text[T int | int32 | int64](n T) []byte { return strconv.AppendInt(nil, int64(n), 10) }
 
-// commit ends the transaction. It is not cancelled with ctx: a COMMIT that was
-// given up half way would only leave it open whether it happened.
-func (c *conn) commit(ctx context.Context, limit time.Duration) error {
+// commit executes the last statements of the transaction and ends it. It is not
+// cancelled with ctx: a COMMIT that was given up half way would only leave it open
+// whether it happened.
+func (c *conn) commit(ctx context.Context, last *pgconn.Batch, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if err := c.exec(ctx, "COMMIT"); err != nil {
+	last.ExecParams("COMMIT", nil, nil, nil, nil)
+	if _, err := c.run(ctx, last); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil

@@ -32,6 +32,15 @@ func state(err error) string {
 	return ""
 }
 
+// tableOf is the table that an error of the server names, "" for none.
+func tableOf(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.TableName
+	}
+	return ""
+}
+
 // refusal turns the error of a row's statement into a poison error; nil, where
 // it is not the row's fault. Classes by the PostgreSQL manual, appendix A.
 func refusal(what string, err error) error {

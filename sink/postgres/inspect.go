@@ -39,6 +39,7 @@ type column struct {
 // tableInfo is what the database says about a table.
 type tableInfo struct {
 	name    tableName
+	oid     string
 	columns []column
 	filled  []string   // names of those that the database fills, and nobody else
 	uniques [][]string // of every unique index that ON CONFLICT can name
@@ -78,7 +79,7 @@ func (c *conn) inspect(ctx context.Context, name tableName) (*tableInfo, error) 
 	if relkind != "r" && relkind != "p" {
 		return nil, sink.Fatal(fmt.Errorf("%s is no table (relkind %s): the sink writes to tables, partitioned ones too", name, relkind))
 	}
-	t := &tableInfo{name: name}
+	t := &tableInfo{name: name, oid: string(oid)}
 	if rows, err = c.query(ctx, columnsQuery, oid); err != nil {
 		return nil, fmt.Errorf("look at the columns of table %s: %w", name, err)
 	}

@@ -16,28 +16,53 @@ import (
 
 // plan is how records become rows of a table that has been looked at.
 type plan struct {
-	cfg   Config
+	spec  Table
+	mode  string // upsert, append or replace
 	x     tables.Exprs
 	info  *tableInfo
 	index map[string]int // columns that fields go to by name
 	exprs []int          // columns that expressions fill, where columns says so
 	key   []int
-	own   map[string]int // audit columns, by their setting
+	// parent are the columns that the Kafka key names: those of key, but for a
+	// table of list elements.
+	parent []int
+	own    map[string]int // audit columns, by their setting
 	// Columns of the sink's own, -1 where they are not used.
 	version, order int
 	inTurn         bool // keys that differ as text may be the same: statements follow the source's order
 
 	shapes map[string]*shape
-	remove *shape // of deletes: the values of the key, and then of the order
+	remove *shape // of deletes: the values of parent, and then of the order
 }
 
 // errCreate: the table is not there and may be made.
 var errCreate = errors.New("the table does not exist")
 
-// newPlan looks at the table and holds the settings against it.
-// It keeps the places of records in rows only if ordered.
-func newPlan(ctx context.Context, c *conn, cfg Config, x tables.Exprs, ordered bool) (*plan, error) {
-	name, err := parseName(cfg.Table)
+// newPlans looks at the tables and holds the settings against them. Places of
+// records are kept in rows only if ordered.
+func newPlans(ctx context.Context, c *conn, cfg Config, xs []tables.Exprs, ordered bool) ([]*plan, error) {
+	var plans []*plan
+	absent := false
+	for i, spec := range cfg.specs() {
+		p, err := newPlan(ctx, c, cfg, spec, xs[i], ordered)
+		switch {
+		case errors.Is(err, errCreate):
+			absent = true
+		case err != nil && len(cfg.Tables) > 0:
+			return nil, fmt.Errorf("tables[%d]: %w", i, err)
+		case err != nil:
+			return nil, err
+		}
+		plans = append(plans, p)
+	}
+	if absent {
+		return nil, errCreate
+	}
+	return plans, nil
+}
+
+func newPlan(ctx context.Context, c *conn, cfg Config, spec Table, x tables.Exprs, ordered bool) (*plan, error) {
+	name, err := parseName(spec.Table)
 	if err != nil {
 		return nil, sink.Fatal(err)
 	}
@@ -51,7 +76,10 @@ func newPlan(ctx context.Context, c *conn, cfg Config, x tables.Exprs, ordered b
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{cfg: cfg, x: x, info: info, version: -1, order: -1, index: map[string]int{}, own: map[string]int{}, shapes: map[string]*shape{}}
+	p := &plan{
+		spec: spec, mode: cfg.rows(spec), x: x, info: info,
+		version: -1, order: -1, index: map[string]int{}, own: map[string]int{}, shapes: map[string]*shape{},
+	}
 	for i, col := range info.columns {
 		p.index[col.name] = i
 	}
@@ -67,7 +95,7 @@ func newPlan(ctx context.Context, c *conn, cfg Config, x tables.Exprs, ordered b
 
 // resolve finds the columns that the settings name.
 func (p *plan) resolve() error {
-	for _, col := range slices.Sorted(maps.Keys(p.cfg.Schema)) {
+	for _, col := range slices.Sorted(maps.Keys(p.spec.Schema)) {
 		if p.info.find(col) < 0 && !slices.Contains(p.info.filled, col) {
 			return p.info.missing("schema", col)
 		}
@@ -80,7 +108,7 @@ func (p *plan) resolve() error {
 		p.exprs = append(p.exprs, i)
 	}
 	slices.Sort(p.exprs)
-	for _, o := range p.cfg.Audit.named() {
+	for _, o := range p.spec.Audit.named() {
 		i := p.info.find(o.column)
 		if i < 0 {
 			return fmt.Errorf("%w; make it with ALTER TABLE %s ADD COLUMN %s %s", p.info.missing("audit."+o.setting, o.column), p.info.name, tables.Quote(o.column), o.define)
@@ -88,7 +116,18 @@ func (p *plan) resolve() error {
 		p.own[o.setting] = i
 		delete(p.index, o.column)
 	}
-	for _, col := range p.cfg.Key {
+	if err := p.resolveKey(); err != nil || p.mode != modeUpsert {
+		return err
+	}
+	if !p.info.unique(p.spec.Key) {
+		return fmt.Errorf("key: table %s has no UNIQUE or PRIMARY KEY constraint of exactly (%s) that is checked at once, so that rows of one key could be doubled; make one with CREATE UNIQUE INDEX ON %s (%s)",
+			p.info.name, strings.Join(p.spec.Key, ", "), p.info.name, tables.QuoteAll(p.spec.Key))
+	}
+	return p.resolveOrder()
+}
+
+func (p *plan) resolveKey() error {
+	for _, col := range p.spec.Key {
 		i := p.info.find(col)
 		if i < 0 {
 			return p.info.missing("key", col)
@@ -96,14 +135,18 @@ func (p *plan) resolve() error {
 		p.key = append(p.key, i)
 		p.inTurn = p.inTurn || !p.info.columns[i].exact
 	}
-	if p.cfg.Mode == modeAppend {
+	if p.x.Each == nil {
+		p.parent = p.key
 		return nil
 	}
-	if !p.info.unique(p.cfg.Key) {
-		return fmt.Errorf("key: table %s has no UNIQUE or PRIMARY KEY constraint of exactly (%s) that is checked at once, so that rows of one key could be doubled; make one with CREATE UNIQUE INDEX ON %s (%s)",
-			p.info.name, strings.Join(p.cfg.Key, ", "), p.info.name, tables.QuoteAll(p.cfg.Key))
+	for _, col := range p.spec.Parent {
+		i := p.info.find(col)
+		if i < 0 {
+			return p.info.missing("parent", col)
+		}
+		p.parent = append(p.parent, i)
 	}
-	return p.resolveOrder()
+	return nil
 }
 
 // resolveOrder finds the columns that say which record of a key is newer.
@@ -115,7 +158,7 @@ func (p *plan) resolveOrder() error {
 		delete(p.index, tables.ColumnOrder)
 		return nil
 	}
-	col := tables.VersionColumn(p.cfg.Version, p.cfg.Columns, func(name string) bool { return p.info.find(name) >= 0 })
+	col := tables.VersionColumn(p.spec.Version, p.spec.Columns, func(name string) bool { return p.info.find(name) >= 0 })
 	if p.version = p.info.find(col); p.version < 0 {
 		return fmt.Errorf("version: table %s has no column %s to keep the version of each row in; make one of the version's type with ALTER TABLE %s ADD COLUMN %s",
 			p.info.name, col, p.info.name, col)
@@ -132,17 +175,16 @@ func (p *plan) ordered() bool { return p.version >= 0 || p.order >= 0 }
 // allowed asks for the rights that every record needs, and lets the server read
 // the statement, so that what it has against them is said at the start.
 func (p *plan) allowed(ctx context.Context, c *conn) error {
-	need := "SELECT, INSERT, UPDATE, DELETE"
-	if p.cfg.Mode == modeAppend {
-		need = "INSERT"
-	}
+	need := map[string]string{
+		modeUpsert: "SELECT, INSERT, UPDATE, DELETE", modeAppend: "INSERT", modeReplace: "SELECT, INSERT, DELETE",
+	}[p.mode]
 	lacks, err := c.query(ctx, "SELECT r.name FROM unnest(string_to_array($2, ', ')) AS r(name) WHERE NOT has_table_privilege(to_regclass($1), r.name)",
 		[]byte(p.info.name.String()), []byte(need))
 	if err != nil {
 		return fmt.Errorf("ask for the rights on table %s: %w", p.info.name, err)
 	}
 	if len(lacks) > 0 {
-		return sink.Fatal(fmt.Errorf("table: the user of dsn lacks %s on %s; mode %s needs GRANT %s ON %s", lacks[0][0], p.info.name, p.cfg.Mode, need, p.info.name))
+		return sink.Fatal(fmt.Errorf("table: the user of dsn lacks %s on %s; mode %s needs GRANT %s ON %s", lacks[0][0], p.info.name, p.mode, need, p.info.name))
 	}
 	return nil
 }
@@ -187,8 +229,8 @@ func (p *plan) insert(cols []int) string {
 		casts[i] = fmt.Sprintf("u.c%d::%s", i+1, p.info.columns[c].cast)
 	}
 	s := "INSERT INTO " + p.info.name.String() + ` AS dst (` + strings.Join(names, ", ") + ") SELECT " + strings.Join(casts, ", ") + " FROM " + arrays(len(cols))
-	if p.cfg.Mode == modeUpsert {
-		s += " ON CONFLICT (" + tables.QuoteAll(p.cfg.Key) + ") DO " + p.update(cols)
+	if p.mode == modeUpsert {
+		s += " ON CONFLICT (" + tables.QuoteAll(p.spec.Key) + ") DO " + p.update(cols)
 	}
 	return s
 }
@@ -287,10 +329,10 @@ func (p *plan) newer() string {
 // removal makes the shape of deletes.
 func (p *plan) removal() *shape {
 	var conds []string
-	for i, k := range p.key {
+	for i, k := range p.parent {
 		conds = append(conds, fmt.Sprintf("dst.%s = u.c%d::%s", p.name(k), i+1, p.info.columns[k].cast))
 	}
-	n := len(p.key)
+	n := len(p.parent)
 	if p.order >= 0 {
 		n++
 		conds = append(conds, tables.NotOlder("dst."+p.name(p.order), fmt.Sprintf("u.c%d::bytea", n), orderPart))
@@ -303,36 +345,44 @@ func (p *plan) removal() *shape {
 
 func (p *plan) name(col int) string { return tables.Quote(p.info.columns[col].name) }
 
-// createTable gives the statement that makes the table.
-func (c Config) createTable() (string, error) {
-	name, err := parseName(c.Table)
-	if err != nil {
-		return "", err
+// createTables gives the statements that make the tables.
+func (c Config) createTables() (string, error) {
+	var all strings.Builder
+	for _, spec := range c.specs() {
+		name, err := parseName(spec.Table)
+		if err != nil {
+			return "", err
+		}
+		all.WriteString("CREATE TABLE IF NOT EXISTS " + name.String() + " (" + strings.Join(c.definitions(spec), ", ") + "); ")
 	}
-	cols := tables.KeyFirst(c.Key, slices.Collect(maps.Keys(c.Schema)))
+	return all.String(), nil
+}
+
+func (c Config) definitions(t Table) []string {
+	cols := tables.KeyFirst(t.Key, slices.Collect(maps.Keys(t.Schema)))
 	var defs []string
 	primary := false
 	for _, col := range cols {
-		defs = append(defs, tables.Quote(col)+" "+c.Schema[col])
-		primary = primary || strings.Contains(strings.ToLower(strings.Join(strings.Fields(c.Schema[col]), " ")), "primary key")
+		defs = append(defs, tables.Quote(col)+" "+t.Schema[col])
+		primary = primary || strings.Contains(strings.ToLower(strings.Join(strings.Fields(t.Schema[col]), " ")), "primary key")
 	}
 	own := func(name, definition string) {
-		if _, ok := c.Schema[name]; !ok {
+		if _, ok := t.Schema[name]; !ok {
 			defs = append(defs, tables.Quote(name)+" "+definition)
 		}
 	}
-	for _, o := range c.Audit.named() {
+	for _, o := range t.Audit.named() {
 		own(o.column, o.define)
 	}
-	if c.Mode == modeUpsert {
-		if c.Version == "" {
+	if c.rows(t) == modeUpsert {
+		if t.Version == "" {
 			own(tables.ColumnOrder, "bytea")
 		}
 		if !primary {
-			defs = append(defs, "PRIMARY KEY ("+tables.QuoteAll(c.Key)+")")
+			defs = append(defs, "PRIMARY KEY ("+tables.QuoteAll(t.Key)+")")
 		}
 	}
-	return "CREATE TABLE IF NOT EXISTS " + name.String() + " (" + strings.Join(defs, ", ") + ")", nil
+	return defs
 }
 
 // runID names an attempt of a task: the UUID, version 5, of its coordinates

@@ -10,21 +10,22 @@ import (
 	"exactly/step/cel"
 )
 
-// row is one record as it goes into the table: a value per column, and which of
-// them it fills. It is used again for the next record.
+// row is one row on its way into a table: a value per column, and which of them
+// it fills. It is used again for the next.
 type row struct {
 	p      *plan
-	vars   cel.Vars
+	vars   *cel.Vars
+	item   record.Doc // of an element, where fields go to columns by name
 	vals   [][]byte
 	mask   []byte // see plan.shape
 	prefix tables.Prefix
 	run    []byte
 }
 
-func newRow(p *plan, o sink.Owner) *row {
+func newRow(p *plan, o sink.Owner, vars *cel.Vars) *row {
 	n := len(p.info.columns)
 	return &row{
-		p: p, vals: make([][]byte, n), mask: make([]byte, n), prefix: tables.PrefixOf(o), run: []byte(runID(o)),
+		p: p, vars: vars, vals: make([][]byte, n), mask: make([]byte, n), prefix: tables.PrefixOf(o), run: []byte(runID(o)),
 	}
 }
 
@@ -32,11 +33,40 @@ func (r *row) set(col int, v []byte) {
 	r.vals[col], r.mask[col] = v, 1
 }
 
-// fill takes up a record. Its error is poison.
-func (r *row) fill(rec *record.Record, pos sink.Pos) error {
+// each fills the row once for every element of the list, if the table is one of
+// elements, else once, and calls f. Its error is poison.
+func (r *row) each(pos sink.Pos, f func() error) error {
+	if r.p.x.Each == nil {
+		if err := r.fill(pos); err != nil {
+			return err
+		}
+		return f()
+	}
+	items, err := r.p.x.Each.List(r.vars)
+	if err != nil {
+		return tables.Poison(fmt.Errorf("each: %w", err))
+	}
+	for i, raw := range items {
+		r.vars.SetItem(raw, i)
+		if r.p.x.Columns == nil {
+			if err := r.item.Reset(raw); err != nil {
+				return sink.Poison(cel.CodeWrongType, fmt.Errorf("each[%d]: %w", i, err))
+			}
+		}
+		if err := r.fill(pos); err != nil {
+			return fmt.Errorf("each[%d]: %w", i, err)
+		}
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill takes up the record of vars. Its error is poison.
+func (r *row) fill(pos sink.Pos) error {
 	clear(r.vals)
 	clear(r.mask)
-	r.vars.Reset(rec)
 	var err error
 	if r.p.x.Columns != nil {
 		err = r.evaluate()
@@ -54,13 +84,21 @@ func (r *row) fill(rec *record.Record, pos sink.Pos) error {
 			return sink.Poison(codeKey, fmt.Errorf("the key column %s has no value", r.p.info.columns[k].name))
 		}
 	}
-	r.audit(rec, pos)
+	r.audit(r.vars.Record(), pos)
 	return nil
+}
+
+// doc is where fields come from.
+func (r *row) doc() (*record.Doc, error) {
+	if r.p.x.Each != nil {
+		return &r.item, nil
+	}
+	return r.vars.Doc()
 }
 
 // fields puts every field into the column of its name.
 func (r *row) fields() error {
-	doc, err := r.vars.Doc()
+	doc, err := r.doc()
 	if err != nil {
 		return err
 	}
@@ -68,7 +106,7 @@ func (r *row) fields() error {
 	for name, raw := range doc.All() {
 		col, ok := r.p.index[name]
 		if !ok {
-			if r.p.cfg.UnknownFields == "reject" {
+			if r.p.spec.UnknownFields == "reject" {
 				return sink.Poison(codeUnknownField, fmt.Errorf("table %s has no column for the field %q", r.p.info.name, name))
 			}
 			continue
@@ -90,7 +128,7 @@ func (r *row) fields() error {
 func (r *row) evaluate() error {
 	for _, col := range r.p.exprs {
 		c := &r.p.info.columns[col]
-		v, err := exprValue(r.p.x.Columns[c.name], &r.vars, c)
+		v, err := exprValue(r.p.x.Columns[c.name], r.vars, c)
 		if err != nil {
 			return fmt.Errorf("columns.%s: %w", c.name, err)
 		}
@@ -100,7 +138,7 @@ func (r *row) evaluate() error {
 }
 
 func (r *row) version() error {
-	v, err := exprValue(r.p.x.Version, &r.vars, &r.p.info.columns[r.p.version])
+	v, err := exprValue(r.p.x.Version, r.vars, &r.p.info.columns[r.p.version])
 	if err != nil {
 		return fmt.Errorf("version: %w", err)
 	}

@@ -15,12 +15,12 @@ import (
 	"exactly/sink"
 )
 
-// Sink writes to one table of one database. It is safe for concurrent use; each
+// Sink writes to tables of one database. It is safe for concurrent use; each
 // of its tasks has a session of its own.
 type Sink struct {
 	name string
 	cfg  Config
-	x    tables.Exprs
+	x    []tables.Exprs // by table; in mode statement, of the statement
 	base *pgconn.Config
 }
 
@@ -38,24 +38,49 @@ func New(name string, c Config) (sink.Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: dsn: %w", name, err) // without the password: pgconn leaves it out
 	}
-	x, err := tables.Compile(c.Columns, c.Version, c.Args)
-	if err != nil {
+	s := &Sink{name: name, cfg: c, base: base}
+	if s.x, err = c.compile(); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
-	s := &Sink{name: name, cfg: c, x: x, base: base}
 	if staged {
 		return &Staged{s}, nil
 	}
 	return s, nil
 }
 
+func (c Config) compile() ([]tables.Exprs, error) {
+	if c.Mode == modeStatement {
+		x, err := tables.Compile(tables.Sources{Args: c.Args})
+		return []tables.Exprs{x}, err
+	}
+	var xs []tables.Exprs
+	for i, t := range c.specs() {
+		x, err := tables.Compile(tables.Sources{Each: t.Each, Columns: t.Columns, Version: t.Version})
+		if err != nil && len(c.Tables) > 0 {
+			err = fmt.Errorf("tables[%d].%w", i, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		xs = append(xs, x)
+	}
+	return xs, nil
+}
+
 // Features implements sink.Sink.
 func (s *Sink) Features() sink.Features {
-	return sink.Features{
-		Deletes: s.cfg.Mode == modeUpsert, Keyless: s.cfg.Mode != modeUpsert,
-		DurableVerdicts: true, Rejects: true,
+	f := sink.Features{Deletes: s.cfg.Mode == modeUpsert || s.cfg.Mode == modeReplace, DurableVerdicts: true, Rejects: true}
+	f.Keyless = !f.Deletes
+	for _, t := range s.cfg.Tables {
+		f.Keyless = f.Keyless || len(t.Key) == 0
+		f.Deletes = f.Deletes && len(t.Key) > 0 && (t.Each == "" || len(t.Parent) > 0)
 	}
+	return f
 }
+
+// Follows implements sink.Follower: the sinks that write what the query of mode
+// replace reads.
+func (s *Sink) Follows() []string { return s.cfg.From }
 
 // Check implements sink.Sink: the database can be reached, and the table fits
 // the settings. It creates nothing.
@@ -67,10 +92,24 @@ func (s *Sink) Check(ctx context.Context) error {
 	defer c.close()
 	if s.cfg.Mode == modeStatement {
 		_, err = s.parameters(ctx, c)
-	} else if _, err = newPlan(ctx, c, s.cfg, s.x, true); errors.Is(err, errCreate) {
+	} else if err = s.look(ctx, c, true); errors.Is(err, errCreate) {
 		err = nil
 	}
 	return s.wrap("check", err)
+}
+
+// look makes the plans for the tables.
+func (s *Sink) look(ctx context.Context, c *conn, ordered bool) (err error) {
+	if c.plans, err = newPlans(ctx, c, s.cfg, s.x, ordered); err != nil {
+		return err
+	}
+	if s.cfg.Mode == modeReplace {
+		if c.rollup, err = newRollup(ctx, c, s.cfg, c.plans[0]); err != nil {
+			return err
+		}
+	}
+	c.looked = true
+	return nil
 }
 
 // Close implements sink.Sink. Sessions belong to tasks.
@@ -150,22 +189,22 @@ func (s *Sink) ready(ctx context.Context, t *task, c *conn) (err error) {
 		t.params, err = s.parameters(ctx, c)
 		return err
 	}
-	name, err := parseName(s.cfg.Table)
+	name, err := parseName(s.cfg.specs()[0].Table)
 	if err != nil {
 		return sink.Fatal(err)
 	}
 	t.ledger = name.beside(ledgerName)
 	if err = t.look(ctx, c); errors.Is(err, errCreate) {
-		if err := s.createTable(ctx, c); err != nil {
-			return fmt.Errorf("create table %s: %w", name, err)
+		if err := s.createTables(ctx, c); err != nil {
+			return fmt.Errorf("create the tables: %w", err)
 		}
 		return t.look(ctx, c)
 	}
 	return err
 }
 
-func (s *Sink) createTable(ctx context.Context, c *conn) error {
-	ddl, err := s.cfg.createTable()
+func (s *Sink) createTables(ctx context.Context, c *conn) error {
+	ddl, err := s.cfg.createTables()
 	if err != nil {
 		return sink.Fatal(err)
 	}
@@ -176,7 +215,7 @@ func (s *Sink) createTable(ctx context.Context, c *conn) error {
 	if err := c.exec(ctx, ddl); err != nil {
 		return err
 	}
-	return c.commit(ctx, s.cfg.StatementTimeout)
+	return c.commit(ctx, &pgconn.Batch{}, s.cfg.StatementTimeout)
 }
 
 // resume compares the ledger with what the journal knows.
@@ -204,8 +243,8 @@ func (t *task) resume(ctx context.Context, c *conn, confirmed sink.Pos) (sink.Re
 	switch {
 	case err != nil:
 		return sink.Resume{}, err
-	case !found && earlier && c.plan != nil && t.s.cfg.Mode == modeUpsert && !c.plan.ordered() && !t.s.cfg.AllowReplay:
-		return sink.Resume{}, t.replay()
+	case !found && earlier && unordered(c.plans) != nil && !t.s.cfg.AllowReplay:
+		return sink.Resume{}, t.replay(unordered(c.plans))
 	case !found && t.o.Fresh:
 		at = confirmed // added to a running pipeline: it begins here
 	}
@@ -219,13 +258,23 @@ func (t *task) resume(ctx context.Context, c *conn, confirmed sink.Pos) (sink.Re
 	if r.Verdicts, err = l.kept(ctx, confirmed, at); err != nil {
 		return r, err
 	}
-	return r, c.commit(ctx, t.s.cfg.StatementTimeout)
+	return r, c.commit(ctx, &pgconn.Batch{}, t.s.cfg.StatementTimeout)
 }
 
-func (t *task) replay() error {
+// unordered is a table in which an older record may overwrite a newer row.
+func unordered(plans []*plan) *plan {
+	for _, p := range plans {
+		if p.mode == modeUpsert && !p.ordered() {
+			return p
+		}
+	}
+	return nil
+}
+
+func (t *task) replay(p *plan) error {
 	return sink.Fatal(fmt.Errorf("generation %d may read the source again, and nothing in table %s tells which row is newer: "+
 		"ALTER TABLE %s ADD COLUMN %s bytea, or set version, or, if older records may overwrite newer rows, allow_replay: true",
-		t.o.Generation, t.c.plan.info.name, t.c.plan.info.name, tables.ColumnOrder))
+		t.o.Generation, p.info.name, p.info.name, tables.ColumnOrder))
 }
 
 // sessionName is what other sessions know this one by: whose task it works for,

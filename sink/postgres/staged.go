@@ -226,13 +226,8 @@ func (t *stagedTask) fill(ctx context.Context, c *conn, l *stagedLane, careful b
 	if _, err := c.run(ctx, b); err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
-	w := &writer{t: l.task, p: c.plan}
-	w.arrange(l.taken)
-	write := w.write
-	if careful {
-		write = w.carefully
-	}
-	if err := write(ctx, c); err != nil {
+	w := newWriter(l.task, c)
+	if err := w.put(ctx, c, l.taken, careful); err != nil {
 		return nil, fmt.Errorf("write %d records: %w", len(l.taken), err)
 	}
 	// What waits for the end would be refused by PREPARE TRANSACTION, too late for
@@ -268,7 +263,7 @@ func (t *stagedTask) prepare(ctx context.Context, l *stagedLane, epoch int64) ([
 		return nil, sink.Transient(err)
 	}
 	if t.o.Guarantee == sink.AtLeastOnce {
-		return nil, c.commit(ctx, t.s.cfg.StatementTimeout)
+		return nil, c.commit(ctx, &pgconn.Batch{}, t.s.cfg.StatementTimeout)
 	}
 	if err := t.enter(ctx); err != nil {
 		return nil, err

@@ -45,11 +45,11 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 		}
 	}
 	c := t.c
-	if c.plan == nil && t.s.cfg.Mode != modeStatement {
+	if !c.looked && t.s.cfg.Mode != modeStatement {
 		if err := t.look(ctx, c); err != nil {
 			t.drop()
 			if errors.Is(err, errCreate) { // not made again: its rows are missing
-				err = sink.Fatal(fmt.Errorf("table %s: %w; restore it, or reset the pipeline", t.s.cfg.Table, err))
+				err = sink.Fatal(fmt.Errorf("%w any more; restore it, or reset the pipeline", err))
 			}
 			return err
 		}
@@ -65,10 +65,8 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 	return err
 }
 
-// look makes the plan for the table.
-func (t *task) look(ctx context.Context, c *conn) (err error) {
-	c.plan, err = newPlan(ctx, c, t.s.cfg, t.s.x, t.o.Guarantee != sink.AtLeastOnce)
-	return err
+func (t *task) look(ctx context.Context, c *conn) error {
+	return t.s.look(ctx, c, t.o.Guarantee != sink.AtLeastOnce)
 }
 
 func (t *task) drop() {
@@ -111,9 +109,10 @@ func (t *task) transact(ctx context.Context, c *conn, b sink.Batch, careful bool
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{t: t, p: c.plan}
+	w := newWriter(t, c)
+	end := &pgconn.Batch{}
 	if at.Before(b.Through) || t.o.Guarantee == sink.AtLeastOnce {
-		if err := t.fill(ctx, c, w, b, at, careful); err != nil {
+		if err := t.fill(ctx, c, w, b, at, careful, end); err != nil {
 			return nil, err
 		}
 	}
@@ -123,11 +122,12 @@ func (t *task) transact(ctx context.Context, c *conn, b sink.Batch, careful bool
 		if vs, err = t.marks(c).kept(ctx, b.Prev, b.Through); err != nil {
 			return nil, err
 		}
+		vs = append(vs, w.verdicts...)
 	}
 	if err := t.o.Failpoints.Hit(ctx, failpoint.SinkTxnBefore, t.o.Task, b.Through.Epoch); err != nil {
 		return nil, sink.Transient(err)
 	}
-	if err := c.commit(ctx, t.s.cfg.StatementTimeout); err != nil {
+	if err := c.commit(ctx, end, t.s.cfg.StatementTimeout); err != nil {
 		return nil, w.failed(err) // a constraint that waited for the end
 	}
 	return vs, sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, t.o.Task, b.Through.Epoch))
@@ -158,15 +158,16 @@ func (t *task) start(ctx context.Context, c *conn, b sink.Batch) (sink.Pos, erro
 	return at, err
 }
 
-// fill writes what is behind the mark, and moves it.
-func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at sink.Pos, careful bool) error {
+// fill writes what is behind the mark, and adds to end what moves it.
+func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at sink.Pos, careful bool, end *pgconn.Batch) error {
 	rest := tables.After(at, b.Records)
-	w.arrange(rest)
-	write := w.write
-	if careful {
-		write = w.carefully
+	var err error
+	if c.rollup != nil {
+		err = c.rollup.replace(ctx, c, w, rest, b.Through.Epoch)
+	} else {
+		err = w.put(ctx, c, rest, careful)
 	}
-	if err := write(ctx, c); err != nil {
+	if err != nil {
 		return fmt.Errorf("write %d records: %w", len(rest), err)
 	}
 	slices.SortFunc(w.verdicts, func(a, b sink.Verdict) int { return a.Pos.Compare(b.Pos) })
@@ -174,19 +175,16 @@ func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at si
 		return nil
 	}
 	if mutation.On(mutation.MarkApart) {
-		if err := c.commit(ctx, t.s.cfg.StatementTimeout); err != nil {
+		if err := c.commit(ctx, &pgconn.Batch{}, t.s.cfg.StatementTimeout); err != nil {
 			return w.failed(err)
 		}
 		if err := c.exec(ctx, "BEGIN"); err != nil {
 			return err
 		}
 	}
-	end, l := &pgconn.Batch{}, t.marks(c)
+	l := t.marks(c)
 	l.keep(end, w.verdicts)
 	l.move(end, b.Through)
-	if _, err := c.run(ctx, end); err != nil {
-		return fmt.Errorf("move the mark in %s to %s: %w", t.ledger, b.Through, err)
-	}
 	return nil
 }
 

@@ -1,12 +1,13 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,8 +25,18 @@ type group struct {
 	pos   []sink.Pos
 	keys  []string // of an upsert
 	each  bool     // a statement per record, with its values as text
-	copy  string   // the COPY that takes them all; "": none
-	at    int      // its round
+
+	inTurn bool   // see plan.inTurn
+	copy   string // the COPY that takes them all; "": none
+	at     turn
+}
+
+// turn says when a group's statement is executed: by phase, then by table, then by
+// round.
+type turn struct{ phase, rank, round int }
+
+func (t turn) compare(o turn) int {
+	return cmp.Or(t.phase-o.phase, t.rank-o.rank, t.round-o.round)
 }
 
 // copyRows is how many rows there must be for COPY to be worth its round trip.
@@ -71,59 +82,39 @@ func textArray(rows [][][]byte, c int) []byte {
 	return b
 }
 
-// copyText writes rows in the text format of COPY.
-func copyText(rows [][][]byte) []byte {
-	var b []byte
-	for _, r := range rows {
-		for i, v := range r {
-			if i > 0 {
-				b = append(b, '\t')
-			}
-			if v == nil {
-				b = append(b, `\N`...)
-				continue
-			}
-			for _, ch := range v {
-				switch ch {
-				case '\\':
-					b = append(b, `\\`...)
-				case '\n':
-					b = append(b, `\n`...)
-				case '\r':
-					b = append(b, `\r`...)
-				case '\t':
-					b = append(b, `\t`...)
-				default:
-					b = append(b, ch)
-				}
-			}
-		}
-		b = append(b, '\n')
-	}
-	return b
-}
-
-// writer turns the records of one transaction into groups, and the groups into
-// rows.
+// writer turns the records of one transaction into rows.
 type writer struct {
-	t        *task
-	p        *plan // nil in mode statement
-	groups   []*group
+	s        *Sink
+	plans    []*plan  // none in mode statement
+	params   []column // of the statement
 	verdicts []sink.Verdict
 
 	prefix tables.Prefix
-	keys   []*column      // of the key
-	round  map[string]int // by key: how many records of it came
-	open   map[place]*group
-	base   int // no record goes into an earlier round
-	last   int // the highest round so far
-	before *shape
+	vars   cel.Vars
+	rows   []*row // by plan
 }
 
-// place is what one statement takes: the records of a shape in a round.
-type place struct {
-	round int
+func newWriter(t *task, c *conn) *writer {
+	w := &writer{s: t.s, plans: c.plans, params: t.params, prefix: tables.PrefixOf(t.o)}
+	for _, p := range w.plans {
+		w.rows = append(w.rows, newRow(p, t.o, &w.vars))
+	}
+	return w
+}
+
+// item is what one record writes: all of it, or nothing.
+type item struct {
+	pos    sink.Pos
+	remove bool
+	writes []write
+}
+
+// write is one row, one delete, or the parameters of one statement.
+type write struct {
+	table int // the index of its plan
 	shape *shape
+	key   string // of an upsert
+	vals  [][]byte
 }
 
 func (w *writer) refuse(at sink.Pos, err error) {
@@ -131,164 +122,158 @@ func (w *writer) refuse(at sink.Pos, err error) {
 	w.verdicts = append(w.verdicts, sink.Verdict{Pos: at, Code: sink.Code(err), Reason: strings.ToValidUTF8(reason, "\uFFFD")})
 }
 
-// arrange makes groups of records. In mode append they keep the order of the
-// source. In mode upsert a statement cannot write a row twice, so the n-th record
-// of each key goes into the n-th round; rounds are executed in order, and within
-// one there is nothing to keep in order.
-func (w *writer) arrange(entries []sink.Entry) {
-	if w.t.s.cfg.Mode == modeStatement {
-		w.statements(entries)
-		return
+// put writes records: carefully, where that was refused as a whole.
+func (w *writer) put(ctx context.Context, c *conn, entries []sink.Entry, careful bool) error {
+	if !careful && w.streams() {
+		return w.stream(ctx, c, entries)
 	}
-	w.prefix, w.round, w.open = tables.PrefixOf(w.t.o), map[string]int{}, map[place]*group{}
-	for _, k := range w.p.key {
-		w.keys = append(w.keys, &w.p.info.columns[k])
+	items := w.items(entries)
+	if !careful {
+		return w.failed(w.write(ctx, c, items, "", ""))
 	}
-	r := newRow(w.p, w.t.o)
+	// A constraint that waits for the end would tell nothing about the row.
+	if err := c.exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
+		return err
+	}
+	w.byKey(items)
+	return w.part(ctx, c, items)
+}
+
+// items makes what records write. Those that cannot be are refused.
+func (w *writer) items(entries []sink.Entry) []item {
+	out := make([]item, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		if e.Tombstone() {
-			w.remove(e)
-			continue
+		it := item{pos: e.Pos, remove: e.Tombstone() && len(w.plans) > 0}
+		var err error
+		w.vars.Reset(&e.Record)
+		switch {
+		case it.remove:
+			err = w.removals(e, &it)
+		case len(w.plans) == 0:
+			err = w.statement(&it)
+		default:
+			err = w.rowsOf(&it)
 		}
-		if err := r.fill(&e.Record, e.Pos); err != nil {
+		if err != nil {
 			w.refuse(e.Pos, err)
 			continue
 		}
-		s := w.p.shape(r.mask)
-		vals := make([][]byte, len(s.cols))
-		for i, c := range s.cols {
-			vals[i] = r.vals[c]
-		}
-		if w.p.cfg.Mode == modeAppend {
-			w.append(s, vals, e.Pos)
-			continue
-		}
-		key := make([][]byte, len(w.p.key))
-		for i, c := range w.p.key {
-			key[i] = r.vals[c]
-		}
-		w.upsert(s, key, vals, e.Pos)
+		out = append(out, it)
 	}
-	if w.p.cfg.Mode == modeAppend {
-		return
-	}
-	slices.SortStableFunc(w.groups, func(a, b *group) int { return a.at - b.at })
-	for _, g := range w.groups {
-		if !w.p.inTurn {
-			sort.Sort(g)
-		}
-	}
+	return out
 }
 
-func (w *writer) append(s *shape, vals [][]byte, pos sink.Pos) {
-	if w.before != s {
-		w.before = s
-		w.groups = append(w.groups, &group{sql: s.sql, types: s.types, copy: w.p.copyFrom(s.cols)})
+func (w *writer) rowsOf(it *item) error {
+	for i, r := range w.rows {
+		err := r.each(it.pos, func() error {
+			s := r.p.shape(r.mask)
+			vals := make([][]byte, len(s.cols))
+			for i, c := range s.cols {
+				vals[i] = r.vals[c]
+			}
+			it.writes = append(it.writes, write{table: i, shape: s, key: r.key(), vals: vals})
+			return nil
+		})
+		if err != nil && len(w.rows) > 1 {
+			return fmt.Errorf("table %s: %w", r.p.info.name, err)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	g := w.groups[len(w.groups)-1]
-	g.vals, g.pos = append(g.vals, vals), append(g.pos, pos)
+	return nil
 }
 
-// upsert puts one record, or one delete, into its round.
-func (w *writer) upsert(s *shape, key, vals [][]byte, pos sink.Pos) {
-	if w.p.inTurn && s != w.before {
-		w.base, w.before = w.last+1, s
+// key tells rows of other keys apart; "" for those that are appended.
+func (r *row) key() string {
+	if r.p.mode != modeUpsert {
+		return ""
 	}
 	var k []byte
-	for i, v := range key {
-		if c := w.keys[i]; c.exact {
-			v = canonical(v, c)
+	for _, c := range r.p.key {
+		k = appendKey(k, r.vals[c], &r.p.info.columns[c])
+	}
+	return string(k)
+}
+
+func appendKey(k, v []byte, c *column) []byte {
+	if c.exact {
+		v = canonical(v, c)
+	}
+	return append(binary.AppendUvarint(k, uint64(len(v))), v...)
+}
+
+// removals delete what the key of a tombstone names, children first.
+func (w *writer) removals(e *sink.Entry, it *item) error {
+	for i, p := range slices.Backward(w.plans) {
+		if p.mode != modeUpsert || len(p.parent) == 0 {
+			return sink.Poison(codeKey, fmt.Errorf("table %s knows no deletes: it is appended to, or has no parent columns", p.info.name))
 		}
-		k = append(binary.AppendUvarint(k, uint64(len(v))), v...)
-	}
-	n := max(w.round[string(k)], w.base)
-	w.round[string(k)] = n + 1
-	w.last = max(w.last, n)
-	at := place{n, s}
-	g := w.open[at]
-	if g == nil {
-		g = &group{sql: s.sql, types: s.types, at: n}
-		w.open[at] = g
-		w.groups = append(w.groups, g)
-	}
-	g.vals, g.pos, g.keys = append(g.vals, vals), append(g.pos, pos), append(g.keys, string(k))
-}
-
-// Sorted by key, the rows of a statement are locked in the same order by all tasks.
-func (g *group) Len() int           { return len(g.pos) }
-func (g *group) Less(i, j int) bool { return g.keys[i] < g.keys[j] }
-func (g *group) Swap(i, j int) {
-	g.vals[i], g.vals[j] = g.vals[j], g.vals[i]
-	g.pos[i], g.pos[j] = g.pos[j], g.pos[i]
-	g.keys[i], g.keys[j] = g.keys[j], g.keys[i]
-}
-
-// remove deletes what the key of a tombstone names.
-func (w *writer) remove(e *sink.Entry) {
-	if w.p.cfg.Mode == modeAppend {
-		w.refuse(e.Pos, sink.Poison(codeKey, errors.New("a table of mode append knows no deletes")))
-		return
-	}
-	key, err := deleteKey(e.Key, w.keys)
-	if err != nil {
-		w.refuse(e.Pos, err)
-		return
-	}
-	vals := slices.Clone(key)
-	if w.p.order >= 0 {
-		vals = append(vals, bytea(w.prefix.Place(e.Pos)))
-	}
-	w.upsert(w.p.remove, key, vals, e.Pos)
-}
-
-// statements makes one of each record.
-func (w *writer) statements(entries []sink.Entry) {
-	g := &group{sql: w.t.s.cfg.Statement, each: true}
-	vars := &cel.Vars{}
-	for i := range entries {
-		e := &entries[i]
-		vars.Reset(&e.Record)
-		vals, err := w.arguments(vars)
-		if err != nil {
-			w.refuse(e.Pos, tables.Poison(err))
-			continue
+		cols := make([]*column, len(p.parent))
+		for j, c := range p.parent {
+			cols[j] = &p.info.columns[c]
 		}
-		g.vals, g.pos = append(g.vals, vals), append(g.pos, e.Pos)
+		vals, err := deleteKey(e.Key, cols)
+		if err != nil {
+			return err
+		}
+		var key []byte
+		for j, v := range vals {
+			key = appendKey(key, v, cols[j])
+		}
+		if p.order >= 0 {
+			vals = append(slices.Clone(vals), bytea(w.prefix.Place(e.Pos)))
+		}
+		it.writes = append(it.writes, write{table: i, shape: p.remove, key: string(key), vals: vals})
 	}
-	if len(g.pos) > 0 {
-		w.groups = append(w.groups, g)
-	}
+	return nil
 }
 
-func (w *writer) arguments(vars *cel.Vars) ([][]byte, error) {
-	vals := make([][]byte, len(w.t.s.x.Args))
-	for i, x := range w.t.s.x.Args {
-		v, err := exprValue(x, vars, &w.t.params[i])
+func (w *writer) statement(it *item) error {
+	vals := make([][]byte, len(w.s.x[0].Args))
+	for i, x := range w.s.x[0].Args {
+		v, err := exprValue(x, &w.vars, &w.params[i])
 		if err != nil {
-			return nil, fmt.Errorf("args[%d]: %w", i, err)
+			return tables.Poison(fmt.Errorf("args[%d]: %w", i, err))
 		}
 		vals[i] = v
 	}
-	return vals, nil
+	it.writes = []write{{vals: vals}}
+	return nil
+}
+
+// byKey puts items in the order in which all tasks lock rows, where there is one.
+func (w *writer) byKey(items []item) {
+	if len(w.plans) == 1 && w.plans[0].mode == modeUpsert && !w.plans[0].inTurn && w.plans[0].x.Each == nil {
+		slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(a.writes[0].key, b.writes[0].key) })
+	}
 }
 
 // errRefused: a statement of the batch was refused for what a row holds. The
 // transaction is gone; it has to be made again row by row where need be.
 var errRefused = errors.New("the database refused a row")
 
-// write executes all groups in as few round trips as there can be.
-func (w *writer) write(ctx context.Context, c *conn) error {
+// write executes what items write in as few round trips as there can be, between
+// two statements of which "" is none.
+func (w *writer) write(ctx context.Context, c *conn, items []item, first, last string) error {
 	b, waiting := &pgconn.Batch{}, false
+	plain := func(sql string) {
+		if sql != "" {
+			b.ExecParams(sql, nil, nil, nil, nil)
+			waiting = true
+		}
+	}
 	flush := func() error {
 		if !waiting {
 			return nil
 		}
 		_, err := c.run(ctx, b)
 		b, waiting = &pgconn.Batch{}, false
-		return w.failed(err)
+		return err
 	}
-	for _, g := range w.groups {
+	plain(first)
+	for _, g := range w.arrange(items) {
 		if g.copy == "" || len(g.pos) < copyRows {
 			g.add(b, 0, len(g.pos))
 			waiting = true
@@ -297,65 +282,53 @@ func (w *writer) write(ctx context.Context, c *conn) error {
 		if err := flush(); err != nil {
 			return err
 		}
-		if err := c.copy(ctx, g.copy, copyText(g.vals)); err != nil {
-			return w.failed(err)
+		if err := c.copy(ctx, g.copy, bytes.NewReader(copyText(g.vals))); err != nil {
+			return err
 		}
 	}
+	plain(last)
 	return flush()
 }
 
 func (w *writer) failed(err error) error {
-	if err != nil && refusal(w.target(), err) != nil {
+	if err != nil && w.refusal(err) != nil {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return err
 }
 
-func (w *writer) target() string {
-	if w.p == nil {
-		return "the database"
+// refusal is the poison error of a statement's; nil, where it is not a row's fault.
+func (w *writer) refusal(err error) error {
+	switch {
+	case len(w.plans) == 1:
+		return refusal("table "+w.plans[0].info.name.String(), err)
+	case len(w.plans) > 1 && tableOf(err) != "":
+		return refusal("table "+tables.Quote(tableOf(err)), err)
 	}
-	return "table " + w.p.info.name.String()
+	return refusal("the database", err)
 }
 
-// carefully executes all groups under savepoints, and halves what is refused
-// until the rows at fault are alone.
-func (w *writer) carefully(ctx context.Context, c *conn) error {
-	// A constraint that waits for the end would tell nothing about the row.
-	if err := c.exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
-		return err
-	}
-	for _, g := range w.groups {
-		if err := w.part(ctx, c, g, 0, len(g.pos)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *writer) part(ctx context.Context, c *conn, g *group, i, j int) error {
-	b := &pgconn.Batch{}
-	b.ExecParams("SAVEPOINT exactly", nil, nil, nil, nil)
-	g.add(b, i, j)
-	b.ExecParams("RELEASE SAVEPOINT exactly", nil, nil, nil, nil)
-	_, err := c.run(ctx, b)
+// part executes what items write under a savepoint, and halves what is refused
+// until the records at fault are alone.
+func (w *writer) part(ctx context.Context, c *conn, items []item) error {
+	err := w.write(ctx, c, items, "SAVEPOINT exactly", "RELEASE SAVEPOINT exactly")
 	if err == nil {
 		return nil
 	}
-	verdict := refusal(w.target(), err)
+	verdict := w.refusal(err)
 	if verdict == nil {
 		return err
 	}
 	if err := c.exec(ctx, "ROLLBACK TO SAVEPOINT exactly; RELEASE SAVEPOINT exactly"); err != nil {
 		return err
 	}
-	if j-i == 1 {
-		w.refuse(g.pos[i], verdict)
+	if len(items) == 1 {
+		w.refuse(items[0].pos, verdict)
 		return nil
 	}
-	middle := (i + j) / 2
-	if err := w.part(ctx, c, g, i, middle); err != nil {
+	middle := len(items) / 2
+	if err := w.part(ctx, c, items[:middle]); err != nil {
 		return err
 	}
-	return w.part(ctx, c, g, middle, j)
+	return w.part(ctx, c, items[middle:])
 }

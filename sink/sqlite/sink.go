@@ -34,7 +34,7 @@ func New(name string, c Config) (*Sink, error) {
 	if err := c.tryCreate(); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
-	x, err := tables.Compile(c.Columns, c.Version, nil)
+	x, err := tables.Compile(tables.Sources{Columns: c.Columns, Version: c.Version})
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}

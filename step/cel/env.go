@@ -22,6 +22,7 @@ type Options struct {
 	Fields map[string]Type
 	Raw    bool // the value is not JSON: no fields and no value
 	Epoch  bool // the epoch variables may be used
+	Each   bool // the expression is of one element of a list, see Vars.SetItem: each.item and each.index may be used
 	// Checked says that every value is known to be a JSON object, as the steps
 	// leave it: what only names a field then reads no further than to there.
 	Checked bool
@@ -52,6 +53,9 @@ func NewEnv(o Options) (*Env, error) {
 	e := &Env{opts: o, variables: variables(), functions: map[string]bool{}}
 	if o.Epoch {
 		maps.Copy(e.variables, epochVariables())
+	}
+	if o.Each {
+		maps.Copy(e.variables, eachVariables())
 	}
 	if o.Raw {
 		delete(e.variables, varValue)

@@ -459,3 +459,44 @@ func TestExprIsConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestEach: expressions see an element of a list beside the record, and a field of
+// the same name where there is none.
+func TestEach(t *testing.T) {
+	t.Parallel()
+	v := testVars()
+	eval := func(o Options, src string) string {
+		t.Helper()
+		x, err := mustEnv(t, o).Compile(src, TypeAny)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := x.AppendJSON(nil, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	list, err := mustEnv(t, Options{}).Compile("items", TypeList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elems, err := list.List(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, raw := range elems {
+		v.SetItem(raw, i)
+		got := eval(Options{Each: true}, `[each.item.q, each.index, amount_cents, items.map(each, each.q).size()]`)
+		if want := []string{"[1.10,0,1000,2]", "[2,1,1000,2]"}[i]; got != want {
+			t.Errorf("element %d: %s, want %s", i, got, want)
+		}
+		if got := eval(Options{Each: true}, `each.item`); got != string(raw) {
+			t.Errorf("element %d: %s, want %s", i, got, raw)
+		}
+	}
+	v.Reset(&record.Record{Value: []byte(`{"each":{"item":{"q":7}}}`)})
+	if got := eval(Options{}, `each.item.q`); got != "7" {
+		t.Errorf("a field named each: %s", got)
+	}
+}

@@ -38,7 +38,10 @@ func isVariable(name string) bool {
 	if _, ok := variables()[name]; ok {
 		return true
 	}
-	_, ok := epochVariables()[name]
+	if _, ok := epochVariables()[name]; ok {
+		return true
+	}
+	_, ok := eachVariables()[name]
 	return ok
 }
 

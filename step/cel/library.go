@@ -23,6 +23,8 @@ const (
 	varNumber    = "epoch.number"
 	varAttempt   = "epoch.attempt"
 	varTime      = "epoch.time"
+	varItem      = "each.item"
+	varIndex     = "each.index"
 )
 
 // orderedFunc makes the walk over a comprehension's range the same every time;
@@ -51,6 +53,13 @@ func epochVariables() map[string]*celgo.Type {
 		varNumber:  celgo.IntType,
 		varAttempt: celgo.IntType,
 		varTime:    celgo.TimestampType,
+	}
+}
+
+func eachVariables() map[string]*celgo.Type {
+	return map[string]*celgo.Type{
+		varItem:  celgo.DynType,
+		varIndex: celgo.IntType,
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *scan) ident(e ast.Expr, b bound) {
 	case name == varKey || name == varHeaders:
 	case name == varValue && !s.env.opts.Raw:
 		s.whole = true
-	case name == "source" || name == "epoch":
+	case s.grouped(name):
 		s.fail(e, name+" is not a value by itself", s.group(name))
 	case slices.Contains(typeNames, name) && !declared:
 	default:
@@ -91,7 +91,12 @@ func (s *scan) ident(e ast.Expr, b bound) {
 	}
 }
 
-// group is the advice for source and epoch.
+// grouped names stand before a dot only.
+func (s *scan) grouped(name string) bool {
+	return name == "source" || name == "epoch" || name == "each" && s.env.opts.Each
+}
+
+// group is the advice for those.
 func (s *scan) group(name string) string {
 	if name == "epoch" && !s.env.opts.Epoch {
 		return "the epoch cannot be used here; a field of that name is value.epoch"
@@ -140,7 +145,7 @@ func (s *scan) selection(e ast.Expr, b bound) {
 	sel := e.AsSelect()
 	root := identName(sel.Operand(), b)
 	switch {
-	case root == "source" || root == "epoch":
+	case s.grouped(root):
 		full := root + "." + sel.FieldName()
 		if _, ok := s.env.variables[full]; !ok || sel.IsTestOnly() {
 			s.fail(e, fmt.Sprintf("there is no %s", full), s.group(root))

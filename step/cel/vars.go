@@ -32,6 +32,9 @@ type Vars struct {
 	parsed bool
 	types  map[string]Type // of the expression at work; nil: all any
 	cells  []cell          // by index of doc
+	item   []byte          // see SetItem
+	index  int
+	itemAs ref.Val // item, decoded; nil: not asked for yet
 	frame  *interpreter.ExecutionFrame
 }
 
@@ -56,6 +59,10 @@ func (v *Vars) SetEpoch(e Epoch) {
 		v.epoch, v.begun = e, nil
 	}
 }
+
+// SetItem gives the values of the variables each.item (valid JSON, which must not
+// change until the next call) and each.index, for expressions of Options.Each.
+func (v *Vars) SetItem(raw []byte, index int) { v.item, v.index, v.itemAs = raw, index, nil }
 
 // Record is what Reset was given.
 func (v *Vars) Record() *record.Record { return v.rec }
@@ -126,6 +133,13 @@ func (v *Vars) ResolveName(name string) (any, bool) {
 			v.begun = types.Timestamp{Time: v.epoch.Time.UTC()}
 		}
 		return v.begun, true
+	case varItem:
+		if v.itemAs == nil {
+			v.itemAs = decode(v.item)
+		}
+		return v.itemAs, true
+	case varIndex:
+		return types.Int(v.index), true
 	}
 	if _, err := v.Doc(); err != nil {
 		return types.WrapErr(err), true

@@ -1,0 +1,247 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"exactly/internal/tables"
+	"exactly/sink"
+)
+
+// rollup makes the rows of a key anew, from what other sinks have written: a day
+// of daily_revenue, once records of that day have come. Who reads the table sees
+// all rows of a key as they were, or as they are.
+type rollup struct {
+	p      *plan
+	keys   string // the keys of records, as their columns take them, each once
+	lock   string
+	remove string
+	insert string
+	types  []uint32
+	run    int // the parameter of the run id; 0: there is no such column
+	epoch  int // that of the epoch
+}
+
+// newRollup lets the server read the statements, so that what it has against them
+// is said at the start.
+func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, error) {
+	r := &rollup{p: p, types: slices.Repeat([]uint32{oidTextArray}, len(p.key))}
+	var casts, conds, texts []string
+	for i, k := range p.key {
+		cast := fmt.Sprintf("u.c%d::%s", i+1, p.info.columns[k].cast)
+		casts = append(casts, cast)
+		texts = append(texts, "("+cast+")::text")
+		conds = append(conds, fmt.Sprintf("dst.%s = %s", p.name(k), cast))
+	}
+	from := arrays(len(p.key))
+	r.keys = "SELECT DISTINCT " + strings.Join(texts, ", ") + " FROM " + from
+	r.lock = fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockOf(p.info))
+	r.remove = "DELETE FROM " + p.info.name.String() + " AS dst USING " + from + " WHERE " + strings.Join(conds, " AND ")
+	fresh := "WITH affected (" + tables.QuoteAll(cfg.Key) + ") AS (SELECT DISTINCT " + strings.Join(casts, ", ") + " FROM " + from + "), exactly_fresh AS (\n" +
+		strings.TrimRight(cfg.Query, "; \t\r\n") + "\n) "
+	d, err := c.pg.Prepare(ctx, "", fresh+"SELECT * FROM exactly_fresh", r.types)
+	if err != nil {
+		return nil, fmt.Errorf("query: %w", unfit(lost(err)))
+	}
+	cols, err := r.columns(d.Fields, cfg)
+	if err != nil {
+		return nil, sink.Fatal(err)
+	}
+	values := make([]string, len(cols))
+	for i, col := range cols {
+		values[i] = "exactly_fresh." + tables.Quote(col)
+	}
+	cols, values = r.own(cols, values)
+	r.insert = fresh + "INSERT INTO " + p.info.name.String() + " (" + tables.QuoteAll(cols) + ") SELECT " + strings.Join(values, ", ") +
+		" FROM exactly_fresh JOIN affected USING (" + tables.QuoteAll(cfg.Key) + ")"
+	for _, sql := range []string{r.keys, r.remove, r.insert} {
+		types := slices.Clone(r.types)
+		if sql == r.insert {
+			types = append(types, slices.Repeat([]uint32{oidText}, max(r.run, r.epoch, len(types))-len(types))...)
+		}
+		if _, err := c.pg.Prepare(ctx, "", sql, types); err != nil {
+			return nil, fmt.Errorf("query: %w", unfit(lost(err)))
+		}
+	}
+	return r, nil
+}
+
+// unfit classes what the server has against the statements. A table that is
+// missing may be made by the sink that query follows.
+func unfit(err error) error {
+	if state(err) == "42P01" {
+		return sink.Transient(fmt.Errorf("%w; it is asked for again, in case that another sink makes it (create: true)", err))
+	}
+	return err
+}
+
+// columns holds the result of the query against the table.
+func (r *rollup) columns(fields []pgconn.FieldDescription, cfg Config) ([]string, error) {
+	var cols []string
+	for _, f := range fields {
+		switch {
+		case slices.Contains(cols, f.Name):
+			return nil, fmt.Errorf("query: its result has two columns %q; give one of them another name with AS", f.Name)
+		case r.p.info.find(f.Name) < 0:
+			return nil, r.p.info.missing("query", f.Name)
+		}
+		for _, o := range cfg.Audit.named() {
+			if o.column == f.Name {
+				return nil, fmt.Errorf("query: its result has the column %q, which audit.%s fills", f.Name, o.setting)
+			}
+		}
+		cols = append(cols, f.Name)
+	}
+	for _, k := range cfg.Key {
+		if !slices.Contains(cols, k) {
+			return nil, fmt.Errorf("query: its result lacks the key column %q, without which nothing tells which rows belong to which key", k)
+		}
+	}
+	return cols, nil
+}
+
+// own adds the audit columns.
+func (r *rollup) own(cols, values []string) ([]string, []string) {
+	n := len(r.types)
+	for _, o := range r.p.spec.Audit.named() {
+		cols = append(cols, o.column)
+		switch o.setting {
+		case "run_id":
+			n++
+			r.run = n
+			values = append(values, fmt.Sprintf("$%d::text::%s", n, r.p.info.columns[r.p.own[o.setting]].cast))
+		case "epoch":
+			n++
+			r.epoch = n
+			values = append(values, fmt.Sprintf("$%d::text::%s", n, r.p.info.columns[r.p.own[o.setting]].cast))
+		default:
+			values = append(values, "now()")
+		}
+	}
+	return cols, values
+}
+
+// lockOf is the advisory lock under which all tasks make the rows of a table: two
+// that made the same key at once would each miss what the other one saw.
+func lockOf(t *tableInfo) int64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "exactly replace %s", t.oid)
+	return int64(h.Sum64()) //nolint:gosec // any number will do
+}
+
+// replace makes the rows of all keys anew that the records name.
+func (r *rollup) replace(ctx context.Context, c *conn, w *writer, entries []sink.Entry, epoch int64) error {
+	keys, err := r.affected(ctx, c, w, entries)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	// A statement sees what was committed when it began: all that the sinks before
+	// this one have written of these records, and, under the lock, all that other
+	// tasks have.
+	b := &pgconn.Batch{}
+	b.ExecParams(r.lock, nil, nil, nil, nil)
+	params, formats := r.params(keys)
+	b.ExecParams(r.remove, params, r.types, formats, nil)
+	params, formats = slices.Clone(params), slices.Clone(formats)
+	types := slices.Clone(r.types)
+	for n := len(params) + 1; n == r.run || n == r.epoch; n++ {
+		v := w.rows[0].run
+		if n == r.epoch {
+			v = text(epoch)
+		}
+		params, formats, types = append(params, v), append(formats, 0), append(types, oidText)
+	}
+	b.ExecParams(r.insert, params, types, formats, nil)
+	if _, err := c.run(ctx, b); err != nil {
+		return fmt.Errorf("make %d keys of table %s anew (no single record is at fault: mend the table or query): %w", len(keys), r.p.info.name, err)
+	}
+	return nil
+}
+
+func (r *rollup) params(keys [][][]byte) (params [][]byte, formats []int16) {
+	for i := range r.p.key {
+		params, formats = append(params, textArray(keys, i)), append(formats, 1)
+	}
+	return params, formats
+}
+
+// affected gives the keys that records name, each once. A record whose key the
+// database does not take is refused.
+func (r *rollup) affected(ctx context.Context, c *conn, w *writer, entries []sink.Entry) ([][][]byte, error) {
+	of := map[string]*affectedKey{}
+	var keys []*affectedKey
+	row := w.rows[0]
+	for i := range entries {
+		e := &entries[i]
+		w.vars.Reset(&e.Record)
+		if err := row.fill(e.Pos); err != nil {
+			w.refuse(e.Pos, err)
+			continue
+		}
+		var text []byte
+		vals := make([][]byte, len(r.p.key))
+		for j, k := range r.p.key {
+			vals[j] = row.vals[k]
+			text = appendKey(text, vals[j], &r.p.info.columns[k])
+		}
+		k := of[string(text)]
+		if k == nil {
+			k = &affectedKey{vals: vals}
+			of[string(text)] = k
+			keys = append(keys, k)
+		}
+		k.pos = append(k.pos, e.Pos)
+	}
+	return r.taken(ctx, c, w, keys)
+}
+
+// affectedKey is a key and the records that name it.
+type affectedKey struct {
+	vals [][]byte
+	pos  []sink.Pos
+}
+
+// taken asks the server for the keys as its types have them, and halves what it
+// refuses until the keys at fault are alone.
+func (r *rollup) taken(ctx context.Context, c *conn, w *writer, keys []*affectedKey) ([][][]byte, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	vals := make([][][]byte, len(keys))
+	for i, k := range keys {
+		vals[i] = k.vals
+	}
+	b := &pgconn.Batch{}
+	b.ExecParams("SAVEPOINT exactly", nil, nil, nil, nil)
+	params, formats := r.params(vals)
+	b.ExecParams(r.keys, params, r.types, formats, nil)
+	b.ExecParams("RELEASE SAVEPOINT exactly", nil, nil, nil, nil)
+	res, err := c.run(ctx, b)
+	if err == nil {
+		return res[1].Rows, nil
+	}
+	verdict := w.refusal(err)
+	if verdict == nil {
+		return nil, err
+	}
+	if err := c.exec(ctx, "ROLLBACK TO SAVEPOINT exactly; RELEASE SAVEPOINT exactly"); err != nil {
+		return nil, err
+	}
+	if len(keys) == 1 {
+		for _, pos := range keys[0].pos {
+			w.refuse(pos, verdict)
+		}
+		return nil, nil
+	}
+	first, err := r.taken(ctx, c, w, keys[:len(keys)/2])
+	if err != nil {
+		return nil, err
+	}
+	second, err := r.taken(ctx, c, w, keys[len(keys)/2:])
+	return append(first, second...), err
+}
