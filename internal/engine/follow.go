@@ -140,12 +140,3 @@ func unledBy(s sink.Sink, itself bool) string {
 	}
 	return ""
 }
-
-// leadersFirst puts sinks behind those that they follow.
-func leadersFirst(sinks []Sink) []Sink {
-	out := slices.Clone(sinks)
-	slices.SortStableFunc(out, func(a, b Sink) int {
-		return min(1, len(followed(a.Sink))) - min(1, len(followed(b.Sink)))
-	})
-	return out
-}

@@ -38,13 +38,14 @@ type loop struct {
 
 // plainSink is an outbox or staging sink without its marks.
 type plainSink struct {
-	name   string
-	sink   sink.Sink
-	where  Filter
-	outbox sink.OutboxTask
-	stage  sink.StagingTask
-	recs   []sink.Entry
-	prev   sink.Pos
+	follows bool // others: it comes behind them
+	name    string
+	sink    sink.Sink
+	where   Filter
+	outbox  sink.OutboxTask
+	stage   sink.StagingTask
+	recs    []sink.Entry
+	prev    sink.Pos
 }
 
 func newLoop(s *supervisor) *loop {
@@ -135,8 +136,8 @@ func (l *loop) open(ctx context.Context) (err error) {
 
 func (l *loop) openSinks(ctx context.Context) error {
 	a := l.a
-	for _, s := range leadersFirst(a.w.c.Sinks) {
-		ps := &plainSink{name: s.Name, sink: s.Sink, where: s.filter()}
+	for _, s := range a.w.c.Sinks {
+		ps := &plainSink{name: s.Name, sink: s.Sink, where: s.filter(), follows: len(followed(s.Sink)) > 0}
 		err := patiently(ctx, func() (err error) {
 			switch t := s.Sink.(type) {
 			case sink.Outbox:
@@ -296,22 +297,27 @@ func (l *loop) refuse(r record.Record, why *letter) {
 }
 
 func (l *loop) applyAll(ctx context.Context) error {
-	g, gctx := errgroup.WithContext(ctx)
 	refused := make([][]sink.Entry, len(l.sinks))
 	whys := make([][]*letter, len(l.sinks))
-	for i, s := range l.sinks {
-		g.Go(func() (err error) {
-			if err := l.a.hit(gctx, failpoint.ApplyBefore, l.n); err != nil {
-				return err
+	for _, followers := range []bool{false, true} {
+		g, gctx := errgroup.WithContext(ctx)
+		for i, s := range l.sinks {
+			if s.follows != followers {
+				continue
 			}
-			if refused[i], whys[i], err = l.apply(gctx, s); err != nil {
-				return err
-			}
-			return l.a.hit(gctx, failpoint.ApplyAfter, l.n)
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
+			g.Go(func() (err error) {
+				if err := l.a.hit(gctx, failpoint.ApplyBefore, l.n); err != nil {
+					return err
+				}
+				if refused[i], whys[i], err = l.apply(gctx, s); err != nil {
+					return err
+				}
+				return l.a.hit(gctx, failpoint.ApplyAfter, l.n)
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
 	}
 	for i := range refused {
 		for j, e := range refused[i] {
