@@ -40,6 +40,7 @@ type Plan struct {
 // Sink is one sink under audit.
 type Sink struct {
 	Name, Kind string
+	Table      string // of several that the sink writes to, "": it has one place
 	// Where keeps the records that go to the sink; nil: all.
 	Where func(*record.Record) (bool, error)
 	// Map gives what the sink makes of a record before it writes it; nil: the
@@ -55,6 +56,14 @@ type Sink struct {
 	// TombstoneID identifies what a tombstone deletes; nil: its key as it is.
 	TombstoneID func(key []byte) ([]byte, error)
 	Reader      Reader
+}
+
+// title names it in reports.
+func (s *Sink) title() string {
+	if s.Table == "" {
+		return s.Name
+	}
+	return s.Name + ": " + s.Table
 }
 
 // ErrRead: source, dead letters or a sink cannot be read, so nothing is known.
@@ -130,7 +139,7 @@ func (p *Plan) shapes(ctx context.Context) ([]*sinkState, error) {
 }
 
 func (p *Plan) compare(ctx context.Context, s *sinkState, row *Row, parts []partition, dead *deadLetters) error {
-	*row = Row{Sink: s.name, Kind: s.sink.Kind, Notes: s.shape.Notes, kinds: map[Kind]int{}}
+	*row = Row{Sink: s.sink.title(), Kind: s.sink.Kind, Notes: s.shape.Notes, kinds: map[Kind]int{}}
 	c := comparison{
 		sink: s, row: row, limit: p.Findings, parts: parts,
 		last: map[streamPart]place{}, orphan: map[hash]int64{},
@@ -138,14 +147,14 @@ func (p *Plan) compare(ctx context.Context, s *sinkState, row *Row, parts []part
 	dead.mark(s)
 	err := s.sink.Reader.Read(ctx, func(h *Held) error {
 		if row.Total%1000 == 999 {
-			p.Progress(s.name, row.Total+1)
+			p.Progress(s.sink.title(), row.Total+1)
 		}
 		return c.held(h)
 	})
 	if err != nil {
 		return fmt.Errorf("%w sink %s: %w", ErrRead, s.name, err)
 	}
-	p.Progress(s.name, row.Total)
+	p.Progress(s.sink.title(), row.Total)
 	c.finish()
 	return nil
 }

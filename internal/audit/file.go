@@ -61,7 +61,7 @@ func FromFile(f *config.File, o FileOptions) (Plan, error) {
 		if err != nil {
 			return Plan{}, f.SinkError(s.Name, err)
 		}
-		p.Sinks = append(p.Sinks, bound)
+		p.Sinks = append(p.Sinks, bound...)
 	}
 	return p, nil
 }
@@ -75,12 +75,12 @@ type binder struct {
 	place    string
 }
 
-func (b *binder) sink(s config.Sink) (Sink, error) {
+func (b *binder) sink(s config.Sink) ([]Sink, error) {
 	out := Sink{Name: s.Name, Kind: s.Kind}
 	if s.Where != "" {
 		where, err := step.NewFilter(b.env, b.place+".where", s.Where)
 		if err != nil {
-			return out, err
+			return nil, err
 		}
 		var v cel.Vars
 		out.Where = func(r *record.Record) (bool, error) {
@@ -90,7 +90,7 @@ func (b *binder) sink(s config.Sink) (Sink, error) {
 	}
 	err := b.identity(&out, b.file.Audit.ID)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	switch c := s.Settings.(type) {
 	case *kafka.Config:
@@ -98,7 +98,7 @@ func (b *binder) sink(s config.Sink) (Sink, error) {
 	case *sqlite.Config:
 		err = b.sqlite(&out, *c)
 	case *postgres.Config:
-		err = b.postgres(&out, *c)
+		return b.postgres(out, *c)
 	case *object.Config:
 		b.object(&out, *c)
 	case *httpsink.Config:
@@ -106,7 +106,7 @@ func (b *binder) sink(s config.Sink) (Sink, error) {
 	default:
 		err = fmt.Errorf("an audit of sinks of kind %s is not possible", s.Kind)
 	}
-	return out, err
+	return []Sink{out}, err
 }
 
 // identity takes an expression for the identity; "" leaves it as it is.

@@ -49,13 +49,9 @@ func (b *binder) table(s *Sink, upsert bool, key []string, columns map[string]st
 
 // columns maps a record to an object of the columns that expressions fill.
 func (b *binder) columns(s *Sink, exprs map[string]string) error {
-	names := slices.Sorted(maps.Keys(exprs))
-	compiled := make([]*cel.Expr, len(names))
-	for i, name := range names {
-		var err error
-		if compiled[i], err = b.env.Compile(exprs[name], cel.TypeAny); err != nil {
-			return fmt.Errorf("columns.%s: %w", name, err)
-		}
+	row, err := rowOf(b.env, exprs)
+	if err != nil {
+		return err
 	}
 	var v cel.Vars
 	s.Map = func(dst []record.Record, r *record.Record) ([]record.Record, error) {
@@ -63,6 +59,28 @@ func (b *binder) columns(s *Sink, exprs map[string]string) error {
 			return append(dst, *r), nil
 		}
 		v.Reset(r)
+		value, err := row(&v)
+		if err != nil {
+			return dst, err
+		}
+		out := *r
+		out.Value = value
+		return append(dst, out), nil
+	}
+	return nil
+}
+
+// rowOf makes an object of what expressions give.
+func rowOf(env *cel.Env, exprs map[string]string) (func(v *cel.Vars) ([]byte, error), error) {
+	names := slices.Sorted(maps.Keys(exprs))
+	compiled := make([]*cel.Expr, len(names))
+	for i, name := range names {
+		var err error
+		if compiled[i], err = env.Compile(exprs[name], cel.TypeAny); err != nil {
+			return nil, fmt.Errorf("columns.%s: %w", name, err)
+		}
+	}
+	return func(v *cel.Vars) ([]byte, error) {
 		obj := []byte{'{'}
 		for i, x := range compiled {
 			at := len(obj)
@@ -72,18 +90,15 @@ func (b *binder) columns(s *Sink, exprs map[string]string) error {
 			obj, _ = jsontext.AppendQuote(obj, names[i]) // fails on invalid UTF-8 only, and then replaces it
 			var ok bool
 			var err error
-			if obj, ok, err = x.AppendJSON(append(obj, ':'), &v); err != nil {
-				return dst, fmt.Errorf("columns.%s: %w", names[i], err)
+			if obj, ok, err = x.AppendJSON(append(obj, ':'), v); err != nil {
+				return nil, fmt.Errorf("columns.%s: %w", names[i], err)
 			}
 			if !ok {
 				obj = obj[:at]
 			}
 		}
-		out := *r
-		out.Value = append(obj, '}')
-		return append(dst, out), nil
-	}
-	return nil
+		return append(obj, '}'), nil
+	}, nil
 }
 
 // tombstoneID reads the key of a tombstone as the SQLite sink documents it: an

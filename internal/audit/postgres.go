@@ -24,6 +24,7 @@ type PostgresReader struct {
 	PasswordFile   string
 	Table          string   // quoted, as SQL takes it
 	Upsert         bool     // one row per key, else every record is a row
+	Deletes        bool     // a tombstone removes rows
 	Ignore         []string // columns that are not of the record
 	Only           []string // columns that the sink fills; nil: all but Ignore
 	Writes         string   // column that counts writes; "": none
@@ -44,7 +45,7 @@ func (p *PostgresReader) Shape(ctx context.Context) (Shape, error) {
 	}
 	shape := Shape{Loose: true, Fields: slices.DeleteFunc(cols, func(c string) bool { return !p.field(c) }), Any: p.Any}
 	if p.Upsert {
-		shape.Mode, shape.Deletes = Latest, true
+		shape.Mode, shape.Deletes = Latest, p.Deletes
 	}
 	return shape, nil
 }

@@ -35,11 +35,23 @@ func (l *loader) compile(f *File) {
 	if env == nil {
 		return
 	}
+	var each *cel.Env
 	for _, x := range l.exprs {
 		if strings.HasPrefix(x.path, "steps[") {
 			continue
 		}
-		_, err := env.Compile(x.text.value, cel.Type(x.want))
+		in := env
+		if l.ofElement(x) {
+			if each == nil {
+				var err error
+				if each, err = env.WithEach(); err != nil {
+					l.badExpression(x, 0, 0, err.Error(), "")
+					return
+				}
+			}
+			in = each
+		}
+		_, err := in.Compile(x.text.value, cel.Type(x.want))
 		var wrong *cel.CompileError
 		switch {
 		case errors.As(err, &wrong):
@@ -48,6 +60,18 @@ func (l *loader) compile(f *File) {
 			l.badExpression(x, 0, 0, err.Error(), "")
 		}
 	}
+}
+
+// ofElement: the expression is in a block with a setting each, which is a list
+// whose elements the block's other expressions are about.
+func (l *loader) ofElement(x expression) bool {
+	for _, list := range l.exprs {
+		block, ok := strings.CutSuffix(list.path, ".each")
+		if ok && list.want == string(cel.TypeList) && x.path != list.path && strings.HasPrefix(x.path, block+".") {
+			return true
+		}
+	}
+	return false
 }
 
 // compileSteps gives the environment for the sinks. Where the steps are wrong

@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,12 @@ type Options struct {
 	// Acked is told of each payment that the broker has acknowledged, with its
 	// partition and offset, one at a time. nil: nobody.
 	Acked func(i int64, r *kgo.Record)
+	// Finish is how long payments that are under way may take once ctx has ended;
+	// 0: 10 s.
+	Finish time.Duration
 }
 
-// flushTimeout is how long payments that are under way may take once ctx has
-// ended.
-const flushTimeout = 10 * time.Second
+const defaultFinish = 10 * time.Second
 
 // Produce writes payments and returns the index to go on with: every payment
 // below it is acknowledged. It blocks until all are written, until ctx ends
@@ -43,7 +45,7 @@ func Produce(ctx context.Context, cl *kgo.Client, o Options) (int64, error) {
 		p.send(ctx, cl, made)
 	}
 	// What was begun is finished: the next index is a promise.
-	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(o.Finish, defaultFinish))
 	defer cancel()
 	if err := cl.Flush(flushCtx); err != nil {
 		return p.reached(), fmt.Errorf("write payments to topic %s: %w", o.Topic, err)

@@ -82,6 +82,13 @@ func (e *Env) WithFields(fields map[string]Type) *Env {
 	return &other
 }
 
+// WithEach is e with the variables of an element, see Options.
+func (e *Env) WithEach() (*Env, error) {
+	o := e.opts
+	o.Each = true
+	return NewEnv(o)
+}
+
 // Compile checks an expression and makes it ready to run. want is the type that
 // it must have; what is known only from a record is checked there. The error is
 // a *CompileError.

@@ -31,6 +31,25 @@ steps:
 sinks:
   rows: { postgres: { dsn: %q, table: payments.rows, key: [payment_id], audit: { epoch: checkpoint_id, insert_count: insert_count } } }
   log: { postgres: { dsn: %q, table: payments.log, mode: append, columns: { payment_id: payment_id, fee: fee_cents, at: event_time } } }
+  both:
+    postgres:
+      dsn: %q
+      tables:
+        - { table: payments.bills, key: [payment_id], columns: { payment_id: payment_id, cents: amount_cents } }
+        - table: payments.entries
+          each: '[{"side": "debit", "cents": amount_cents}, {"side": "credit", "cents": -amount_cents}]'
+          key: [payment_id, side]
+          columns: { payment_id: payment_id, side: each.item.side, cents: each.item.cents }
+        - { table: payments.steps, each: '["in", "out"]', columns: { payment_id: payment_id, step: each.item, at: each.index } }
+  merchants:
+    postgres:
+      dsn: %q
+      mode: replace
+      table: payments.merchants
+      key: [merchant_id]
+      from: [rows]
+      query: SELECT merchant_id, status, sum(amount_cents) AS cents, count(*) AS payments FROM payments.rows CROSS JOIN LATERAL
+        (SELECT CASE WHEN amount_cents >= 20000 THEN 'large' ELSE 'small' END AS status) s JOIN affected USING (merchant_id) GROUP BY merchant_id, status
 http: { listen: "" }
 audit: { id: payment_id }
 `
@@ -38,7 +57,11 @@ audit: { id: payment_id }
 const auditedDDL = `CREATE SCHEMA payments;
 CREATE TABLE payments.rows (payment_id uuid PRIMARY KEY, amount_cents numeric(20,2), merchant_id text, event_time timestamptz,
   fee_cents bigint, processed_at timestamptz, checkpoint_id bigint, insert_count int, note text DEFAULT 'mine', exactly_order bytea);
-CREATE TABLE payments.log (payment_id text, fee bigint, at timestamptz, seq bigserial)`
+CREATE TABLE payments.log (payment_id text, fee bigint, at timestamptz, seq bigserial);
+CREATE TABLE payments.bills (payment_id uuid PRIMARY KEY, cents bigint);
+CREATE TABLE payments.entries (payment_id uuid REFERENCES payments.bills, side text, cents bigint, PRIMARY KEY (payment_id, side));
+CREATE TABLE payments.steps (payment_id text, step text, at int);
+CREATE TABLE payments.merchants (merchant_id text, status text, cents numeric(20,2), payments int)`
 
 // An audit of tables is right after a run, and finds what was harmed by hand.
 func TestAuditFinds(t *testing.T) {
@@ -58,7 +81,7 @@ func TestAuditFinds(t *testing.T) {
 	if _, err := payments.Produce(t.Context(), cl, payments.Options{Topic: "raw", Count: 600}); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf(audited, broker, dsn, dsn)
+	text := fmt.Sprintf(audited, broker, dsn, dsn, dsn, dsn)
 	f, err := pipelinefile.Parse("p.yaml", []byte(text), catalog.Kinds(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -72,8 +95,9 @@ func TestAuditFinds(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
 	n := 0
-	for deadline := time.Now().Add(time.Minute); n < 2*(600-22) && time.Now().Before(deadline); {
-		if err := c.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM payments.rows) + (SELECT count(*) FROM payments.log)").Scan(&n); err != nil {
+	for deadline := time.Now().Add(time.Minute); n < 5*(600-22) && time.Now().Before(deadline); {
+		if err := c.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM payments.rows) + (SELECT count(*) FROM payments.log)
+			+ (SELECT count(*) FROM payments.entries) + (SELECT coalesce(sum(payments), 0) FROM payments.merchants)`).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,8 +121,13 @@ func TestAuditFinds(t *testing.T) {
 		}
 		return rows
 	}
+	want := map[string]int64{"dead letters": 0, "both: payments.entries": 2 * (600 - 22), "both: payments.steps": 2 * (600 - 22), "merchants": 20}
 	for name, r := range look() {
-		if r.Wrong() != 0 || name != "dead letters" && r.Unique != 600-22 {
+		n, other := want[name]
+		if !other {
+			n = 600 - 22
+		}
+		if r.Wrong() != 0 || r.Unique != n {
 			t.Errorf("after the run, %s: %+v", name, r)
 		}
 	}
@@ -110,6 +139,12 @@ func TestAuditFinds(t *testing.T) {
 		"DELETE FROM payments.log WHERE seq = (SELECT min(seq) FROM payments.log)",
 		"INSERT INTO payments.log SELECT payment_id, fee, at FROM payments.log ORDER BY seq DESC LIMIT 1",
 		"UPDATE payments.log SET at = at + interval '1 second' WHERE seq = (SELECT seq FROM payments.log ORDER BY seq OFFSET 7 LIMIT 1)",
+		"DELETE FROM payments.entries WHERE (payment_id, side) = (SELECT payment_id, side FROM payments.entries ORDER BY payment_id::text, side LIMIT 1)",
+		"UPDATE payments.entries SET cents = cents + 1 WHERE (payment_id, side) = (SELECT payment_id, side FROM payments.entries ORDER BY payment_id::text DESC, side LIMIT 1)",
+		"INSERT INTO payments.steps SELECT * FROM payments.steps LIMIT 1",
+		"UPDATE payments.merchants SET cents = cents + 1 WHERE merchant_id = 'merchant-003' AND status = 'large'",
+		"DELETE FROM payments.merchants WHERE merchant_id = 'merchant-004' AND status = 'small'",
+		"INSERT INTO payments.merchants VALUES ('merchant-new', 'small', 1, 1)",
 	} {
 		if _, err := c.Exec(t.Context(), harm); err != nil {
 			t.Fatal(err)
@@ -121,5 +156,18 @@ func TestAuditFinds(t *testing.T) {
 	}
 	if r := got["log"]; r.Missing != 1 || r.Changed != 1 || r.Duplicate != 1 || r.Wrong() != 3 {
 		t.Errorf("log: %+v", r)
+	}
+	if r := got["both: payments.bills"]; r.Wrong() != 0 {
+		t.Errorf("bills: %+v", r)
+	}
+	if r := got["both: payments.entries"]; r.Missing != 1 || r.Changed != 1 || r.Wrong() != 2 {
+		t.Errorf("entries: %+v", r)
+	}
+	if r := got["both: payments.steps"]; r.Duplicate != 1 || r.Wrong() != 1 {
+		t.Errorf("steps: %+v", r)
+	}
+	// The harm done to rows changed two merchants' sums, and made one of none.
+	if r := got["merchants"]; r.Changed < 2 || r.Unexpected != 1 {
+		t.Errorf("merchants: %+v", r)
 	}
 }

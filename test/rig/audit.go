@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"exactly/internal/payments"
 )
 
 // Row is one sink in the JSON report of `exactly audit`.
@@ -73,11 +75,11 @@ func (p *Pipeline) WantRight(n int64) {
 	if code != 0 || r.Source < n {
 		p.T.Errorf("audit: exit code %d, %d source records; want 0 and at least %d", code, r.Source, n)
 	}
-	for _, name := range p.Sinks {
+	for name, want := range p.audited(n) {
 		s := r.Sink(p.T, name)
 		p.T.Logf("audit of %s: expected %d, unique %d", name, s.Expected, s.Unique)
-		if s.Expected != n || s.Unique != n {
-			p.T.Errorf("audit of %s: expected %d, unique %d; want %d", name, s.Expected, s.Unique, n)
+		if s.Expected != want || s.Unique != want {
+			p.T.Errorf("audit of %s: expected %d, unique %d; want %d", name, s.Expected, s.Unique, want)
 		}
 		if bad := s.Missing + s.Duplicate + s.OutOfOrder + s.Changed + s.Unexpected + s.ConflictingWrites; bad != 0 {
 			p.T.Errorf("audit of %s: %s", name, Text(s))
@@ -86,6 +88,23 @@ func (p *Pipeline) WantRight(n int64) {
 	if d := r.Sink(p.T, "dead letters"); d.Total != 0 {
 		p.T.Errorf("dead letters: %s", Text(d))
 	}
+}
+
+// audited are the rows of the report, and how many records each is to have after n
+// payments.
+func (p *Pipeline) audited(n int64) map[string]int64 {
+	rows := map[string]int64{}
+	for _, name := range p.Sinks {
+		if name == "paired" {
+			rows["paired: paired"], rows["paired: paired_entries"] = n, 2*n
+			continue
+		}
+		rows[name] = n
+	}
+	if p.Totals != "" {
+		rows["totals"] = min(n, payments.Merchants)
+	}
+	return rows
 }
 
 // Text is a row for messages and comparisons.

@@ -50,7 +50,7 @@ func (l *Load) Produce(rate float64, count int64) {
 	go func() {
 		defer close(l.Done)
 		l.next, l.Err = payments.Produce(ctx, cl, payments.Options{
-			Topic: l.p.Raw, First: l.next, Count: count, Rate: rate,
+			Topic: l.p.Raw, First: l.next, Count: count, Rate: rate, Finish: Patience, // the brokers may just have been killed
 			Acked: func(_ int64, r *kgo.Record) { l.put(r) },
 		})
 	}()

@@ -37,6 +37,7 @@ type Shape struct {
 	Mode       string                   // of the table; "": upsert, with insert_count
 	HTTP       bool                     // the endpoints listen
 	Postgres   *services.PostgresServer // of the tables in PostgreSQL, if Sinks has any
+	Totals     string                   // the table in PostgreSQL whose sums the sink totals keeps; "": there is none
 	Connection string                   // lines under kafka:
 	Brokers    []string
 }
@@ -142,6 +143,30 @@ sinks:
         fee_cents: bigint NOT NULL
         processed_at: timestamptz NOT NULL
         place: bigint GENERATED ALWAYS AS IDENTITY
+{{end}}{{if .Has "paired"}}  paired:
+    postgres:
+      dsn: "{{.DSN}}"
+      create: true
+      tables:
+        - table: paired
+          key: [payment_id]
+          columns: { payment_id: payment_id, merchant_id: merchant_id }
+          schema: { payment_id: uuid NOT NULL, merchant_id: text NOT NULL, place: bigint GENERATED ALWAYS AS IDENTITY }
+        - table: paired_entries
+          each: '[{"side": "debit", "cents": amount_cents}, {"side": "credit", "cents": -amount_cents}]'
+          key: [payment_id, side]
+          columns: { payment_id: payment_id, side: each.item.side, cents: each.item.cents }
+          schema: { payment_id: uuid NOT NULL REFERENCES paired, side: text NOT NULL, cents: bigint NOT NULL }
+{{end}}{{if .Totals}}  totals:
+    postgres:
+      dsn: "{{.DSN}}"
+      mode: replace
+      table: totals
+      key: [merchant_id]
+      from: [{{.Totals}}]
+      query: SELECT merchant_id, status, sum(amount_cents) AS cents, count(*) AS payments FROM {{.Totals}} JOIN affected USING (merchant_id) GROUP BY merchant_id, status
+      create: true
+      schema: { merchant_id: text NOT NULL, status: text NOT NULL, cents: bigint NOT NULL, payments: bigint NOT NULL }
 {{end}}dead_letters: { topic: {{.DLQ}}{{with .Dead}}, {{.}}{{end}} }
 worker: { dir: "${EXACTLY_WORKER_DIR}" }
 http: { listen: "{{if .HTTP}}127.0.0.1:0{{end}}" }
@@ -200,7 +225,7 @@ func New(t *testing.T, c *services.KafkaCluster, s Shape) *Pipeline {
 	p.Raw = c.Topic(t, "raw", s.Partitions, nil)
 	p.Out, p.DLQ = c.Topic(t, "out", s.Outputs, nil), p.Name+".dlq"
 	p.DB, p.Lake = filepath.Join(p.Dir, "payments.db"), "file://"+filepath.Join(p.Dir, "lake")
-	if len(p.Tables()) > 0 {
+	if p.Postgres != nil {
 		p.DSN = p.Postgres.DSN(p.Postgres.Database(t))
 	}
 	if p.Has("partner") {

@@ -18,7 +18,10 @@ import (
 // the last look was written by a transaction that was not over then.
 type postgresFeed struct {
 	dsn, table string
+	whole      string // the condition that a row does not stand alone
+	totals     bool   // the table totals has the sums of this one
 
+	sums int64 // payments in totals at the last look
 	c    *pgx.Conn
 	from int64          // transactions below were over at the last look
 	seen map[int64]bool // by place
@@ -54,8 +57,8 @@ func (f *postgresFeed) look(ctx context.Context, fn func(string)) (err error) {
 		c := f.c
 		context.AfterFunc(ctx, func() { _ = c.PgConn().Conn().Close() })
 	}
-	rows, err := f.c.Query(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, place, payment_id::text FROM "+f.table+
-		" WHERE xmin::text::bigint >= $1 ORDER BY place", f.from)
+	rows, err := f.c.Query(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, place, payment_id::text, "+f.whole+" FROM "+f.table+
+		" t WHERE t.xmin::text::bigint >= $1 ORDER BY place", f.from)
 	if err != nil {
 		return err
 	}
@@ -64,18 +67,59 @@ func (f *postgresFeed) look(ctx context.Context, fn func(string)) (err error) {
 	for rows.Next() {
 		var place int64
 		var id string
-		if err := rows.Scan(&from, &place, &id); err != nil {
+		var whole bool
+		if err := rows.Scan(&from, &place, &id, &whole); err != nil {
 			return err
+		}
+		if !whole {
+			return fmt.Errorf("payment %s is there in part", id)
 		}
 		if !f.seen[place] {
 			f.seen[place] = true
 			fn(id)
 		}
 	}
-	if rows.Err() == nil {
-		f.from = from
+	if rows.Err() != nil {
+		return rows.Err()
 	}
-	return rows.Err()
+	f.from = from
+	if f.totals {
+		return f.lookAtTotals(ctx)
+	}
+	return nil
+}
+
+// lookAtTotals wants sums that only grow, and never more of them than there are
+// payments.
+func (f *postgresFeed) lookAtTotals(ctx context.Context) error {
+	var sums, have int64
+	err := f.c.QueryRow(ctx, "SELECT (SELECT coalesce(sum(payments), 0)::bigint FROM totals), (SELECT count(*) FROM "+f.table+")").Scan(&sums, &have)
+	if err != nil {
+		return err
+	}
+	if sums < f.sums || sums > have {
+		return fmt.Errorf("totals has %d payments, after %d, of %d", sums, f.sums, have)
+	}
+	f.sums = sums
+	return nil
+}
+
+// AwaitTotals waits until the sums are of n payments.
+func (p *Pipeline) AwaitTotals(n int64) {
+	p.T.Helper()
+	AwaitNil(p.T, "totals to have every payment", func(ctx context.Context) error {
+		c, err := pgx.Connect(ctx, p.DSN)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close(ctx) }()
+		var have int64
+		err = c.QueryRow(ctx, "SELECT coalesce(sum(payments), 0)::bigint FROM totals").Scan(&have)
+		if err == nil && have != n {
+			err = fmt.Errorf("%d of %d", have, n)
+		}
+		return err
+	})
 }
 
 // WantNothingOpen wants the pipeline to have left no session, and no transaction,

@@ -110,6 +110,9 @@ func (s Storm) Over(p *Pipeline) {
 		p.Partner.Calm()
 	}
 	l.Complete(c.Slots...)
+	if p.Totals != "" {
+		p.AwaitTotals(n)
+	}
 	p.Stop(c.Slots...)
 	l.WantDecided()
 	if p.Partner != nil {
