@@ -35,6 +35,9 @@ type (
 
 	ResetOptions = engine.ResetOptions
 	ResetResult  = engine.ResetResult
+
+	ResolveOptions = engine.ResolveOptions
+	ResolveResult  = engine.ResolveResult
 	// StartError is what Run returns where the start was refused.
 	StartError = engine.StartError
 )
@@ -110,6 +113,18 @@ func (p Pipeline) Reset(ctx context.Context, o ResetOptions) (ResetResult, error
 		return ResetResult{}, err
 	}
 	return engine.New(c).Reset(ctx, o)
+}
+
+// Resolve finishes what dead workers left: it takes every task over, commits what
+// is decided, rolls back what is not, drains the outboxes, and reads no source
+// record. No worker may be in the group. What was done is in the result also where
+// an error is beside it. The sinks are closed afterwards.
+func (p Pipeline) Resolve(ctx context.Context, o ResolveOptions) (ResolveResult, error) {
+	c, err := p.config()
+	if err != nil {
+		return ResolveResult{}, err
+	}
+	return engine.New(c).Resolve(ctx, o)
 }
 
 func (p Pipeline) config() (engine.Config, error) {

@@ -40,6 +40,11 @@ type Owner struct {
 	Log        *slog.Logger    // nil: slog.Default
 	Failpoints *failpoint.Set  // nil: none armed
 	Transact   TransactOptions // limits that the engine wants kept
+
+	// Settled is told of each piece of staged work that a call for this owner has
+	// ended: what was there and is now committed, or rolled back. nil: nobody asks.
+	// It may be called from any goroutine, and must not block.
+	Settled func(w StagedWork, committed bool)
 }
 
 // TransactOptions are the engine's limits for one call to a sink.

@@ -37,6 +37,7 @@ func commands(a *app) []*cobra.Command {
 		newDemo(a),
 		newRun(a),
 		newReset(a),
+		newResolve(a),
 		newProduce(a),
 		newAudit(a),
 		newBench(a),

@@ -361,8 +361,8 @@ func (a *attempt) stopped() bool {
 		if (!r.stages || a.w.seal) && a.cursors[r.name].Pos != a.lastTail.Pos {
 			return false
 		}
-		if a.w.seal && r.stages && !r.swept.Load() {
-			return false // nobody sweeps a generation that has ended
+		if a.w.settles() && r.stages && !r.swept.Load() {
+			return false // nobody may come to sweep after a command
 		}
 	}
 	return a.m.Pending() == 0

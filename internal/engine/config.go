@@ -30,12 +30,13 @@ type Config struct {
 	Outbox    Outbox
 	Memory    Memory
 
-	Dir        string        // this worker's files: the member id it had; "": none are kept
-	Worker     string        // for people; "": host and process id
-	StopWithin time.Duration // how long a graceful stop may take; 0: 20 s
-	RenewEvery time.Duration // how often an idle task renews its ids and the group's offsets, which expire after 7 days; 0: a day
-	SweepEvery time.Duration // how often what a late zombie staged is looked for; 0: twice the transaction time-out, at least 1 min
-	Refresh    time.Duration // how often source topics are looked at for new partitions; 0: 5 s
+	Dir          string        // this worker's files: the member id it had; "": none are kept
+	Worker       string        // for people; "": host and process id
+	StopWithin   time.Duration // how long a graceful stop may take; 0: 20 s
+	RenewEvery   time.Duration // how often an idle task renews its ids and the group's offsets, which expire after 7 days; 0: a day
+	SweepEvery   time.Duration // how often what a late zombie staged is looked for; 0: twice the transaction time-out, at least 1 min
+	ObserveEvery time.Duration // how often sinks are asked for what is staged in them; 0: 10 s
+	Refresh      time.Duration // how often source topics are looked at for new partitions; 0: 5 s
 
 	Events     func(Event) // nil: nobody listens. Must not block
 	Trace      func(Step)  // nil: nobody listens. Must not block
@@ -147,6 +148,7 @@ func (c Config) WithDefaults() Config {
 	c.Memory.Handover = or(c.Memory.Handover, 8<<20)
 	c.StopWithin = or(c.StopWithin, 20*time.Second)
 	c.Refresh = or(c.Refresh, 5*time.Second)
+	c.ObserveEvery = or(c.ObserveEvery, 10*time.Second)
 	c.SweepEvery = or(c.SweepEvery, max(2*c.Epoch.TransactionTimeout(), time.Minute))
 	c.RenewEvery = or(c.RenewEvery, 24*time.Hour)
 	if c.Log == nil {

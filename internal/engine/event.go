@@ -18,7 +18,8 @@ const (
 	SinkFailed      EventKind = "sink_failed" // Err; it is tried again
 	BreakerOpened   EventKind = "breaker_opened"
 	BreakerClosed   EventKind = "breaker_closed"
-	SinkLag         EventKind = "sink_lag" // Bytes in the outbox beyond the sink, Duration: age of the oldest
+	SinkLag         EventKind = "sink_lag"    // Bytes in the outbox beyond the sink, Duration: age of the oldest
+	SinkStaged      EventKind = "sink_staged" // N pieces of work wait in the Sink, whoever staged them, Duration: age of the oldest; Err: it could not be asked
 	OutboxFull      EventKind = "outbox_full"
 	AttemptOver     EventKind = "attempt_over" // Err
 	TaskRevoked     EventKind = "task_revoked"

@@ -30,6 +30,17 @@ func (w *Worker) prepare(ctx context.Context) error {
 
 // connect makes the clients and looks at the cluster and the source.
 func (w *Worker) connect(ctx context.Context) (err error) {
+	if err := w.dial(ctx); err != nil {
+		return err
+	}
+	if w.sources, err = w.admin.DescribeTopics(ctx, w.c.Source.Topics...); err != nil {
+		return err
+	}
+	return w.limits.Load(ctx, w.c.Source.Topics...)
+}
+
+// dial makes the clients and looks at the cluster.
+func (w *Worker) dial(ctx context.Context) (err error) {
 	if w.admin, err = broker.NewAdmin(w.c.Broker); err != nil {
 		return err
 	}
@@ -41,10 +52,7 @@ func (w *Worker) connect(ctx context.Context) (err error) {
 	if err := w.c.Epoch.checkTimeouts(w.feat.MaxTransactionTimeout); err != nil && w.exactly() {
 		return err
 	}
-	if w.sources, err = w.admin.DescribeTopics(ctx, w.c.Source.Topics...); err != nil {
-		return err
-	}
-	return w.limits.Load(ctx, w.c.Source.Topics...)
+	return nil
 }
 
 func (w *Worker) exactly() bool { return w.c.Guarantee == sink.ExactlyOnce }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"exactly/internal/broker"
@@ -123,22 +124,36 @@ func (w *Worker) openReset(ctx context.Context) (want, have broker.Meta, err err
 // noWorkers refuses while somebody is in the group: a worker of the old
 // generation that is fenced would only take over again.
 func (w *Worker) noWorkers(ctx context.Context) error {
+	who, err := w.members(ctx)
+	if err == nil && len(who) > 0 {
+		err = w.workersRun(who)
+	}
+	return err
+}
+
+// members are the workers in the pipeline's group.
+func (w *Worker) members(ctx context.Context) (who []string, err error) {
 	group := w.admin.Names(1).Group()
 	got, err := kadm.NewClient(w.admin.Client()).DescribeGroups(ctx, group)
 	if err != nil {
-		return fmt.Errorf("look for workers in group %s: %w", group, err)
+		return nil, fmt.Errorf("look for workers in group %s: %w", group, err)
 	}
-	if g := got[group]; len(g.Members) > 0 {
-		var who []string
-		for _, m := range g.Members {
-			who = append(who, m.ClientID+" at "+m.ClientHost)
-		}
-		return &broker.Problem{
-			Code: broker.CodeWorkersRun, Place: "group " + group, Cause: fmt.Sprintf("%d workers are running (%s)", len(who), strings.Join(who, ", ")),
-			Remedy: "stop every worker of the pipeline first; one that was killed leaves the group after kafka.session_timeout",
-		}
+	g := got[group]
+	if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
+		return nil, fmt.Errorf("look for workers in group %s: %w", group, g.Err)
 	}
-	return nil
+	for _, m := range g.Members {
+		who = append(who, m.ClientID+" at "+m.ClientHost)
+	}
+	return who, nil
+}
+
+func (w *Worker) workersRun(who []string) error {
+	return &broker.Problem{
+		Code: broker.CodeWorkersRun, Place: "group " + w.admin.Names(1).Group(),
+		Cause:  fmt.Sprintf("%d workers are running (%s)", len(who), strings.Join(who, ", ")),
+		Remedy: "stop every worker of the pipeline first; one that was killed leaves the group after kafka.session_timeout",
+	}
 }
 
 // checkDropped wants a word for sinks that are gone: what they have not applied

@@ -111,10 +111,19 @@ func patiently(ctx context.Context, f func() error, report func(err error)) erro
 }
 
 func (a *attempt) owner(name string) sink.Owner {
+	o := a.w.owner(name)
+	o.Task, o.Attempt, o.Log = a.task, a.m.Attempt(), a.log.With("sink", name)
+	if tell := a.w.settled; tell != nil {
+		o.Settled = func(w sink.StagedWork, committed bool) { tell(name, w, committed) }
+	}
+	return o
+}
+
+// owner is what is the same for all tasks.
+func (w *Worker) owner(name string) sink.Owner {
 	return sink.Owner{
-		Incarnation: a.w.meta.Incarnation, Pipeline: a.w.c.Pipeline, Sink: name, Generation: a.w.meta.Generation,
-		Task: a.task, Tasks: a.w.meta.Tasks, Attempt: a.m.Attempt(), Guarantee: a.w.c.Guarantee,
-		Log: a.log.With("sink", name), Failpoints: a.w.c.Failpoints,
+		Incarnation: w.meta.Incarnation, Pipeline: w.c.Pipeline, Sink: name, Generation: w.meta.Generation,
+		Tasks: w.meta.Tasks, Guarantee: w.c.Guarantee, Log: w.c.Log, Failpoints: w.c.Failpoints,
 	}
 }
 

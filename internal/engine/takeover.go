@@ -145,11 +145,10 @@ func decodeJournal(rec *kgo.Record) (*journal.Record, error) {
 	return r, nil
 }
 
-// groupOffsets are what the group says of the task's partitions. The end of a
-// generation does not ask: it reads no source any more, and its topics may be
-// gone.
+// groupOffsets are what the group says of the task's partitions. A command does
+// not ask: it reads no source, and its topics may be gone.
 func (a *attempt) groupOffsets(ctx context.Context) (broker.Offsets, error) {
-	if a.w.seal {
+	if a.w.settles() {
 		return nil, nil
 	}
 	want := map[string][]int32{}
@@ -187,10 +186,10 @@ func startAt(starts []int64, p int32) int64 {
 }
 
 // checkPositions compares the journal with the world: topics by their ids, and
-// the group's offsets, which only this program moves. The end of a generation
-// needs neither: it is what both ask for, and it reads no source any more.
+// the group's offsets, which only this program moves. A command that reads no
+// source needs neither, and the end of a generation is what both ask for.
 func (a *attempt) checkPositions(have broker.Offsets, r *journal.Record) error {
-	if a.w.seal {
+	if a.w.settles() {
 		return nil
 	}
 	now := a.s.topics()
@@ -342,11 +341,11 @@ func (a *attempt) claim(ctx context.Context, r *journal.Record) (epoch.Event, er
 	return epoch.Claimed{}, a.hit(ctx, failpoint.ClaimAfter, r.Epoch)
 }
 
-// sendOffsets puts the positions into the group. At the end of a generation
-// they are left as they are: they may be those of a topic that is gone, and the
-// next generation commits its own.
+// sendOffsets puts the positions into the group. A command leaves them as they
+// are: they may be those of a topic that is gone, and whoever reads on commits
+// them again.
 func (a *attempt) sendOffsets(ctx context.Context, p *broker.Producer, sources []journal.Source) error {
-	if a.w.seal {
+	if a.w.settles() {
 		return nil
 	}
 	return p.SendOffsets(ctx, commits(sources), a.membership)
@@ -504,10 +503,10 @@ func (a *attempt) openAll(ctx context.Context, r *journal.Record) {
 // brokers count compressed bytes.
 const unpacked = 4
 
-// openReader begins to fetch at the given positions. Not at the end of a
-// generation, which reads no source.
+// openReader begins to fetch at the given positions. Not in a command, which
+// reads no source.
 func (a *attempt) openReader(ctx context.Context, sources []journal.Source) (err error) {
-	if a.w.seal {
+	if a.w.settles() {
 		return nil
 	}
 	compacted, err := a.w.admin.Compacted(ctx, a.w.c.Source.Topics...)

@@ -29,7 +29,11 @@ type Worker struct {
 	slot    *slot
 	away    bool     // Kafka did not answer the last look at the source topics
 	seal    bool     // ending a generation: see Reset
+	resolve bool     // finishing what dead workers left: see Resolve
 	dropped []string // sinks that a reset gives up
+
+	// settled is told what sinks committed and rolled back. nil: nobody asks.
+	settled func(sink string, w sink.StagedWork, committed bool)
 
 	mu     sync.Mutex
 	tasks  map[int32]*supervisor
@@ -72,10 +76,16 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		return err
 	}
 	w.emit(Event{Kind: WorkerStarted})
+	unobserve := w.observe(ctx)
+	defer unobserve()
 	cause := w.serve(ctx)
 	w.stop(ctx)
 	return cause
 }
+
+// settles: this is a command that takes every task over to finish what is decided,
+// reads no source record, and leaves. No worker runs beside it.
+func (w *Worker) settles() bool { return w.seal || w.resolve }
 
 // StartError is why a worker did not start: nothing was read or written.
 type StartError struct{ Err error }

@@ -105,7 +105,7 @@ func Markdown() string {
 A worker that was started with ` + "`--unsafe-failpoints`" + ` can be killed, frozen, delayed, held or told that an
 answer was lost at each of these places: ` + "`EXACTLY_FAILPOINTS='epoch/before-decision:task=2:hit=3=kill'`" + `.
 Actions: ` + "`kill`, `freeze`, `delay(200ms)`, `error` (the answer to the act before is lost), `hold`" + `. Conditions:
-` + "`task=N`, `epoch=N`, `hit=N`" + `. Several arms are separated by ` + "`;`" + `. The commands ` + "`run` and `reset`" + ` take them; without the flag they refuse the
+` + "`task=N`, `epoch=N`, `hit=N`" + `. Several arms are separated by ` + "`;`" + `. The commands ` + "`run`, `reset` and `resolve`" + ` take them; without the flag they refuse the
 variable, and other commands do not look at it.
 
 | point | protocol.md | what is done there, and what is not |

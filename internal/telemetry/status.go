@@ -26,6 +26,14 @@ type SinkStatus struct {
 	LagMillis int64     `json:"lag_ms"`
 	Applied   time.Time `json:"last_applied,omitzero"`
 	LastError string    `json:"last_error,omitzero"`
+
+	Prepared *PreparedStatus `json:"prepared,omitzero"` // of two-phase sinks, of the whole pipeline; nil while the system does not answer
+}
+
+// PreparedStatus is what waits in a sink's system for somebody to finish it.
+type PreparedStatus struct {
+	Count        int64 `json:"count"`
+	OldestMillis int64 `json:"oldest_ms"`
 }
 
 // Status is the worker's state, as /status shows it.
@@ -136,6 +144,11 @@ func (b *board) seeSink(e exactly.Event) {
 		b.opened[e.Sink][e.Task] = true
 	case engine.BreakerClosed:
 		delete(b.opened[e.Sink], e.Task)
+	case engine.SinkStaged:
+		s.Prepared = nil
+		if e.Err == nil {
+			s.Prepared = &PreparedStatus{Count: e.N, OldestMillis: e.Duration.Milliseconds()}
+		}
 	case engine.SinkLag:
 		b.lags[e.Sink][e.Task] = e
 	}

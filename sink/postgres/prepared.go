@@ -93,16 +93,19 @@ type adminConn struct {
 
 // administer calls f with the session, opened if need be, under the time limit of
 // a statement.
-func (t *stagedTask) administer(ctx context.Context, f func(ctx context.Context, c *conn) error) (err error) {
-	a := &t.admin
+func (t *stagedTask) administer(ctx context.Context, f func(ctx context.Context, c *conn) error) error {
+	return t.admin.with(ctx, t.s, sessionName(t.o), f)
+}
+
+func (a *adminConn) with(ctx context.Context, s *Sink, name string, f func(ctx context.Context, c *conn) error) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, t.s.cfg.StatementTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StatementTimeout)
 	defer cancel()
 	for {
 		kept := a.c != nil && !a.c.pg.IsClosed()
 		if !kept {
-			if a.c, err = t.s.connect(ctx, sessionName(t.o)); err != nil {
+			if a.c, err = s.connect(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -165,6 +168,8 @@ func (t *stagedTask) commitOne(ctx context.Context, one sink.Committable) error 
 				return fmt.Errorf("%w: the prepared transaction %s is not there, and no mark of it", sink.ErrLost, name)
 			}
 			err = nil
+		} else if err == nil {
+			t.settled(name, by, true)
 		}
 		if err != nil {
 			return err
@@ -201,15 +206,15 @@ func (t *stagedTask) Abort(ctx context.Context, cs []sink.Committable) error {
 		if err != nil {
 			return err
 		}
-		if err := t.abort(ctx, name, by.epoch); err != nil {
+		if err := t.abort(ctx, name, by); err != nil {
 			return t.s.wrap(fmt.Sprintf("abort epoch %d of", by.epoch), err)
 		}
 	}
 	return nil
 }
 
-func (t *stagedTask) abort(ctx context.Context, name string, epoch int64) error {
-	if err := t.o.Failpoints.Hit(ctx, failpoint.SinkAbortBefore, t.o.Task, epoch); err != nil {
+func (t *stagedTask) abort(ctx context.Context, name string, by stagedBy) error {
+	if err := t.o.Failpoints.Hit(ctx, failpoint.SinkAbortBefore, t.o.Task, by.epoch); err != nil {
 		return sink.Transient(err)
 	}
 	err := t.administer(ctx, func(ctx context.Context, c *conn) error {
@@ -217,13 +222,16 @@ func (t *stagedTask) abort(ctx context.Context, name string, epoch int64) error 
 		if state(err) == stateNoSuch {
 			return nil
 		}
+		if err == nil {
+			t.settled(name, by, false)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	t.released(name)
-	return sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkAbortAfter, t.o.Task, epoch))
+	return sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkAbortAfter, t.o.Task, by.epoch))
 }
 
 // Sweep implements sink.Committer. What an older generation left goes as well,
@@ -262,7 +270,7 @@ func (t *stagedTask) Sweep(ctx context.Context, keep []sink.Committable) error {
 		if !ok || kept[name] || !mine && by.generation >= t.o.Generation {
 			continue
 		}
-		if err := t.abort(ctx, name, by.epoch); err != nil {
+		if err := t.abort(ctx, name, by); err != nil {
 			return t.s.wrap("sweep", err)
 		}
 		logger(t.o).Info("prepared_transaction_swept", "sink", t.o.Sink, "gid", name)

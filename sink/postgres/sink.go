@@ -43,7 +43,7 @@ func New(name string, c Config) (sink.Sink, error) {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
 	if staged {
-		return &Staged{s}, nil
+		return &Staged{s: s}, nil
 	}
 	return s, nil
 }

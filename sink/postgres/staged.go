@@ -22,7 +22,10 @@ import (
 // transaction for its decision. The prepared transaction holds the locks of its
 // rows, so they are written at the end of the epoch, all at once and sorted by
 // their keys.
-type Staged struct{ s *Sink }
+type Staged struct {
+	s     *Sink
+	watch adminConn // see Observe
+}
 
 var _ sink.Staging = (*Staged)(nil)
 
@@ -33,8 +36,11 @@ func (s *Staged) Features() sink.Features {
 	return f
 }
 
-// Close implements sink.Sink. Sessions belong to tasks.
-func (s *Staged) Close() error { return s.s.Close() }
+// Close implements sink.Sink. Sessions belong to tasks, but for that of Observe.
+func (s *Staged) Close() error {
+	s.watch.close()
+	return s.s.Close()
+}
 
 // Check implements sink.Sink.
 func (s *Staged) Check(ctx context.Context) error {
