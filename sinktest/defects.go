@@ -34,6 +34,7 @@ const (
 	SweepIgnoresKeep   Defect = "pending work forgotten"    // the sweep takes what the journal lists
 	SweepNothing       Defect = "sweep does nothing"        // orphans stay
 	SweepOwnGeneration Defect = "older generations stay"    // what a zombie of an older generation stages is never swept
+	ObservedByPrefix   Defect = "observed by prefix"        // staged work of pipelines with a longer name is taken for one's own
 	StageForgets       Defect = "failed stage forgotten"    // what a failed Stage did not hand over is not staged again
 	SessionLost        Defect = "prepare of a lost session" // a crash of the service loses writes silently
 )

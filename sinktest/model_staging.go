@@ -3,6 +3,7 @@ package sinktest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"exactly/internal/failpoint"
@@ -33,6 +34,25 @@ func (m *ModelStaging) Check(ctx context.Context) error {
 
 // Close implements sink.Sink.
 func (m *ModelStaging) Close() error { return nil }
+
+// Observe implements sink.Observer. The model has no clock.
+func (m *ModelStaging) Observe(ctx context.Context, o sink.Owner) (works []sink.StagedWork, err error) {
+	err = m.srv.do(ctx, "observe", o, func() error {
+		for id := range m.srv.staged {
+			w := id.work()
+			same := id.Incarnation == o.Incarnation && id.Pipeline == o.Pipeline && id.Sink == o.Sink
+			if m.srv.defects[ObservedByPrefix] {
+				same = strings.HasPrefix(id.Pipeline, o.Pipeline)
+			}
+			if !same {
+				w = sink.StagedWork{Name: w.Name, Undo: w.Undo, Foreign: true}
+			}
+			works = append(works, w)
+		}
+		return nil
+	})
+	return works, err
+}
 
 // OpenStaging implements sink.Staging.
 func (m *ModelStaging) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTask, error) {

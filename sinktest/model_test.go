@@ -106,6 +106,7 @@ func TestSuiteCanFail(t *testing.T) {
 		{sinktest.SweepLater, "Sweep", "staging stager"},
 		{sinktest.SweepIgnoresKeep, "Sweep", "staging stager"},
 		{sinktest.SweepNothing, "Sweep", "staging stager"},
+		{sinktest.ObservedByPrefix, "Sweep", "staging"},
 		{sinktest.SweepOwnGeneration, "SweepOlderGeneration", "staging stager"},
 		{sinktest.SessionLost, "ServiceKilled", "staging"},
 	} {

@@ -29,6 +29,29 @@ func ownerID(o sink.Owner) workID {
 	}
 }
 
+// work is what an Observer says of it.
+func (id workID) work() sink.StagedWork {
+	name := fmt.Sprintf("%+v", id)
+	return sink.StagedWork{
+		Name: name, Place: "model", Undo: "forget " + name,
+		Generation: id.Generation, Task: id.Task, Attempt: id.Attempt, Epoch: id.Epoch,
+	}
+}
+
+// drop rolls staged work back.
+func (c *modelCommitter) drop(id workID) {
+	if _, ok := c.srv.staged[id]; ok {
+		delete(c.srv.staged, id)
+		c.tell(id, false)
+	}
+}
+
+func (c *modelCommitter) tell(id workID, committed bool) {
+	if c.o.Settled != nil {
+		c.o.Settled(id.work(), committed)
+	}
+}
+
 // modelCommitter finishes staged work of both kinds.
 type modelCommitter struct {
 	srv *Server
@@ -95,6 +118,7 @@ func (c *modelCommitter) commitOne(ctx context.Context, id workID, epoch int64) 
 		}
 		delete(c.srv.staged, id)
 		c.srv.done[id] = rs
+		c.tell(id, true)
 		if !d[VisibleWhileStaged] {
 			c.srv.insert(c.opt, pointers(rs))
 		}
@@ -127,7 +151,7 @@ func (c *modelCommitter) Abort(ctx context.Context, cs []sink.Committable) error
 				return fmt.Errorf("abort work of attempt %d: not there", id.Attempt)
 			}
 			if !c.srv.defects[AbortForgets] {
-				delete(c.srv.staged, id)
+				c.drop(id)
 			}
 			return nil
 		})
@@ -155,7 +179,7 @@ func (c *modelCommitter) Sweep(ctx context.Context, keep []sink.Committable) err
 				continue
 			}
 			if c.older(id) && !kept[id] && !d[SweepOwnGeneration] {
-				delete(c.srv.staged, id)
+				c.drop(id)
 				continue
 			}
 			if !c.mine(id) {
@@ -164,7 +188,7 @@ func (c *modelCommitter) Sweep(ctx context.Context, keep []sink.Committable) err
 			if id.Attempt >= c.o.Attempt && !d[SweepLater] || kept[id] && !d[SweepIgnoresKeep] {
 				continue
 			}
-			delete(c.srv.staged, id)
+			c.drop(id)
 		}
 		return nil
 	})

@@ -33,6 +33,7 @@ type process struct {
 	size    int            // items per batch
 	calls   int            // of the sink so far
 	dropAt  int            // the answer of this call is lost; 0: none
+	ended   tally          // staged work, if the sink is an Observer
 	written func()         // called between the last write of an epoch and its staging
 }
 
@@ -61,7 +62,9 @@ func (l *lane) openWith(h hook, dropAt int) (*process, error) {
 	if h != nil {
 		o.Failpoints = failpoint.New(h)
 	}
-	p := &process{l: l, owner: o, sink: l.w.target.New(l.w.t), size: 5, dropAt: dropAt}
+	p := &process{l: l, sink: l.w.target.New(l.w.t), size: 5, dropAt: dropAt}
+	o.Settled = p.settled
+	p.owner = o
 	l.w.t.Cleanup(p.close)
 	return p, p.call(func(ctx context.Context) error { return p.openTask(ctx, confirmed) })
 }

@@ -102,15 +102,16 @@ func sweep(w *world) {
 func sweepSparing(w *world, spared string) {
 	l := newLane(w, baseOwner())
 	l.feed(numbered("kept", 0, 2))
-	_, orphan := l.stages() // undecided, so the next attempt stages it again
+	first, orphan := l.stages() // undecided, so the next attempt stages it again
 	second, kept := l.stages()
 	w.must(second.decide(kept), "decide")
 	keep := append([]sink.Committable(nil), l.j.Pending...)
 	l.feed(numbered("alive", 0, 2))
 	sweeper, alive := l.stages()
+	stager := sweeper // of what is alive
 	if spared == "later attempt" {
 		w.must(sweeper.committer().Abort(w.t.Context(), alive.cs), "abort")
-		_, alive = l.stages()
+		stager, alive = l.stages()
 	}
 	type neighbour struct {
 		name string
@@ -124,9 +125,15 @@ func sweepSparing(w *world, spared string) {
 		p, wk := other.stages()
 		neighbours = append(neighbours, neighbour{name, p, wk.cs})
 	}
+	owners := []sink.Owner{first.owner, second.owner, stager.owner}
+	for _, n := range neighbours {
+		owners = append(owners, n.p.owner)
+	}
+	observed(w, sweeper, owners)
 	for range 2 {
 		w.must(sweeper.committer().Sweep(w.t.Context(), keep), "sweep")
 	}
+	before := sweeper.ended
 	commit := sweeper.committer().Commit
 	if err := commit(w.t.Context(), orphan.cs); !errors.Is(err, sink.ErrLost) {
 		w.t.Errorf("an orphan of an older attempt after the sweep: got %v, want ErrLost", err)
@@ -137,6 +144,10 @@ func sweepSparing(w *world, spared string) {
 	}
 	if err := commit(w.t.Context(), alive.cs); err != nil {
 		w.t.Errorf("the sweep took work of the %s: %v", spared, err)
+	}
+	// Each was ended once, by the one who is told.
+	if _, tells := sweeper.sink.(sink.Observer); tells && (before.rolledBack == 0 || sweeper.ended.committed != len(keep)+len(alive.cs)) {
+		w.t.Errorf("told of %d rolled back and %d committed, want the orphan and %d", before.rolledBack, sweeper.ended.committed, len(keep)+len(alive.cs))
 	}
 	for _, n := range neighbours {
 		if err := n.p.committer().Commit(w.t.Context(), n.cs); err != nil {

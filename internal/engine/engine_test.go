@@ -49,6 +49,7 @@ type bench struct {
 	c       *kfake.Cluster
 	brokers []string
 	srv     *sinktest.Server
+	made    int // records that deadOf has produced
 }
 
 func newBench(t *testing.T, partitions int32) *bench {

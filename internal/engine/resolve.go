@@ -135,7 +135,7 @@ func (r *resolver) open(ctx context.Context) error {
 		return err
 	}
 	have, found, err := w.admin.LoadMeta(ctx)
-	if err != nil {
+	if err != nil && broker.CodeOf(err) != broker.CodeTopicMissing {
 		return err
 	}
 	if !found {
