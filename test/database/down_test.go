@@ -119,6 +119,12 @@ type workerStatus struct {
 		State    string `json:"state"`
 		PausedBy string `json:"paused_by"`
 	} `json:"tasks"`
+	Sinks map[string]struct {
+		Prepared struct {
+			Count        int64 `json:"count"`
+			OldestMillis int64 `json:"oldest_ms"`
+		} `json:"prepared"`
+	} `json:"sinks"`
 }
 
 func status(t *testing.T, w *rig.Worker) (s workerStatus) {
