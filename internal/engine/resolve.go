@@ -165,18 +165,18 @@ func (r *resolver) open(ctx context.Context) error {
 // sinksOf leaves of the file's sinks those that the running generation has, which
 // must all be there: their decided work is what is to be finished.
 func (w *Worker) sinksOf(have broker.Meta) error {
-	var of []Sink
+	same := func(h broker.MetaSink, s Sink) bool { return h.Name == s.Name && h.Kind == kindOf(s.Sink) }
 	for _, h := range have.Sinks {
-		i := slices.IndexFunc(w.c.Sinks, func(s Sink) bool { return s.Name == h.Name && kindOf(s.Sink) == h.Kind })
-		if i < 0 {
+		if !slices.ContainsFunc(w.c.Sinks, func(s Sink) bool { return same(h, s) }) {
 			return &broker.Problem{
 				Code: broker.CodeMetaConflict, Place: fmt.Sprintf("sink %s (%s)", h.Name, h.Kind), Cause: "is in the running generation and not in the pipeline file",
 				Remedy: "add it back as it was, so that its work can be finished",
 			}
 		}
-		of = append(of, w.c.Sinks[i])
 	}
-	w.c.Sinks = of
+	w.c.Sinks = slices.DeleteFunc(slices.Clone(w.c.Sinks), func(s Sink) bool {
+		return !slices.ContainsFunc(have.Sinks, func(h broker.MetaSink) bool { return same(h, s) })
+	})
 	return nil
 }
 

@@ -128,3 +128,33 @@ func TestTokenBeyondLoopback(t *testing.T) {
 		}
 	}
 }
+
+// TestPrepared: what is staged shows in metrics and status, and no old value stands
+// for a system that does not answer.
+func TestPrepared(t *testing.T) {
+	t.Parallel()
+	tel := start(t, Config{Listen: "127.0.0.1:0"})
+	const count = `exactly_sink_prepared{pipeline="payments",sink="records"}`
+	const oldest = `exactly_sink_oldest_prepared_seconds{pipeline="payments",sink="records"}`
+	want := func(step, line string, there bool) {
+		t.Helper()
+		if _, body := get(t, tel, "/metrics", ""); strings.Contains(body, line) != there {
+			t.Errorf("%s: that %s is there is %v, want %v", step, line, !there, there)
+		}
+	}
+	tel.See(exactly.Event{Kind: engine.SinkStaged, Sink: "records", N: 2, Duration: 90 * time.Second})
+	want("two orphans", count+" 2", true)
+	want("two orphans", oldest+" 90", true)
+	if s := tel.board.snapshot().Sinks["records"].Prepared; s == nil || s.Count != 2 || s.OldestMillis != 90_000 {
+		t.Errorf("status: got %+v", s)
+	}
+	tel.See(exactly.Event{Kind: engine.SinkStaged, Sink: "records"})
+	want("none", count+" 0", true)
+	want("none", oldest+" 0", true)
+	tel.See(exactly.Event{Kind: engine.SinkStaged, Sink: "records", Err: io.EOF})
+	want("away", count, false)
+	want("away", oldest, false)
+	if s := tel.board.snapshot().Sinks["records"].Prepared; s != nil {
+		t.Errorf("status of a system that is away: got %+v, want none", s)
+	}
+}
