@@ -241,3 +241,39 @@ func TestObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestResolveRace: two commands and a worker at once. Each fences the others, whoever
+// is fenced says so, and everything is there once.
+func TestResolveRace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2)
+	b.deadOf()
+	done := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := engine.New(b.resolvable()).Resolve(t.Context(), engine.ResolveOptions{Wait: 20 * time.Second})
+			done <- err
+		}()
+	}
+	stop := b.run(b.config())
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Logf("a resolve that was not alone: %v", err)
+			if errors.Is(err, sink.ErrLost) {
+				t.Error("decided work was lost")
+			}
+		}
+	}
+	b.until("all rows", func() bool {
+		return len(b.rows("rows")) == b.made && len(b.rows("db")) == b.made && len(b.rows("files")) == b.made
+	})
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"rows", "db", "files"} {
+		wantEach(t, table, b.rows(table), b.made)
+	}
+	if n := b.srv.Staged(); n != 0 {
+		t.Errorf("%d pieces of staged work are left", n)
+	}
+}
