@@ -3,6 +3,9 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,7 +33,13 @@ func (b *bench) deadOf() {
 	b.t.Helper()
 	c := b.resolvable()
 	var held atomic.Bool
-	c.Failpoints = failpoint.New(func(ctx context.Context, p failpoint.Point, task int32, _ int64) error {
+	var applying atomic.Int64 // of the two sinks that read the outbox
+	waits := func(epoch int64) bool {
+		return slices.ContainsFunc(b.srv.StagedWork(), func(name string) bool {
+			return strings.Contains(name, fmt.Sprintf("Sink:db Generation:1 Task:0 Attempt:1 Epoch:%d ", epoch))
+		})
+	}
+	c.Failpoints = failpoint.New(func(ctx context.Context, p failpoint.Point, task int32, epoch int64) error {
 		switch {
 		case task != 0:
 		case p == failpoint.CommitBefore:
@@ -38,9 +47,10 @@ func (b *bench) deadOf() {
 			<-ctx.Done()
 			return ctx.Err()
 		case p == failpoint.ApplyBefore && held.Load():
+			applying.Add(1)
 			<-ctx.Done()
 			return ctx.Err()
-		case p == failpoint.PrepareAfter && held.Load():
+		case p == failpoint.PrepareAfter && applying.Load() == 2 && waits(epoch):
 			return errDied
 		}
 		return nil
@@ -79,6 +89,17 @@ func fates(res engine.ResolveResult) map[engine.Fate]int64 {
 	return m
 }
 
+// strange counts the foreign work that is of no sink of the pipeline: that of the
+// stager is on the same server, and it is no Observer.
+func strange(res engine.ResolveResult) (n int) {
+	for _, f := range res.Foreign {
+		if strings.Contains(f.Name, "payments2") {
+			n++
+		}
+	}
+	return n
+}
+
 // sum adds the rows of a sink.
 func sum(res engine.ResolveResult, name string) (s engine.ResolvedTask) {
 	for _, r := range res.Rows {
@@ -111,8 +132,8 @@ func TestResolve(t *testing.T) {
 
 	dry := b.resolve(b.resolvable(), engine.ResolveOptions{DryRun: true})
 	would := fates(dry)
-	if would[engine.FateCommit] == 0 || would[engine.FateRollBack] == 0 || would[engine.FateUnknown] != 0 || len(dry.Foreign) != 1 {
-		t.Fatalf("dry run: %v and %d foreign, want work of both fates and one foreign: %+v", would, len(dry.Foreign), dry)
+	if would[engine.FateCommit] == 0 || would[engine.FateRollBack] == 0 || would[engine.FateUnknown] != 0 || strange(dry) != 1 {
+		t.Fatalf("dry run: %v and %d foreign, want work of both fates and one foreign: %+v", would, strange(dry), dry)
 	}
 	if b.srv.Staged() != staged || len(b.rows("db")) != shown {
 		t.Error("the dry run changed something")
@@ -143,8 +164,8 @@ func TestResolve(t *testing.T) {
 	if db.Found != int64(len(dry.Staged)) || db.Committed != would[engine.FateCommit] || db.RolledBack != would[engine.FateRollBack] {
 		t.Errorf("got %+v, the dry run said %v", db, would)
 	}
-	if rows.Applied == 0 || len(res.Staged) != 0 || len(res.Foreign) != 1 {
-		t.Errorf("%d applied, %d left, %d foreign; want some, none, one", rows.Applied, len(res.Staged), len(res.Foreign))
+	if rows.Applied == 0 || len(res.Staged) != 0 || strange(res) != 1 {
+		t.Errorf("%d applied, %d left, %d foreign; want some, none, one", rows.Applied, len(res.Staged), strange(res))
 	}
 	if now := len(b.topic("out")); now != out {
 		t.Errorf("the output went from %d to %d records: a source was read", out, now)
@@ -167,8 +188,8 @@ func TestResolve(t *testing.T) {
 	for _, table := range []string{"rows", "db", "files"} {
 		wantEach(t, table, b.rows(table), b.made)
 	}
-	if n := b.srv.Staged(); n != 1 {
-		t.Errorf("%d pieces of staged work, want that of the other pipeline", n)
+	if left := b.srv.StagedWork(); len(left) != 1 || !strings.Contains(left[0], "payments2") {
+		t.Errorf("staged are %v, want the work of the other pipeline", left)
 	}
 }
 
@@ -273,7 +294,9 @@ func TestResolveRace(t *testing.T) {
 	for _, table := range []string{"rows", "db", "files"} {
 		wantEach(t, table, b.rows(table), b.made)
 	}
-	if n := b.srv.Staged(); n != 0 {
-		t.Errorf("%d pieces of staged work are left", n)
+	for _, name := range b.srv.StagedWork() { // a fenced stager's may come late, and waits for the next sweep
+		if strings.Contains(name, "Sink:db") {
+			t.Errorf("left: %s", name)
+		}
 	}
 }
