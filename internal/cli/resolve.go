@@ -152,8 +152,11 @@ func age(ms int64) time.Duration { return (time.Duration(ms) * time.Millisecond)
 func (r resolution) print(to io.Writer) error {
 	var b strings.Builder
 	verb := "resolved"
-	if r.DryRun {
+	switch {
+	case r.DryRun:
 		verb = "looked at, nothing was changed"
+	case r.Error != "":
+		verb = "not finished, see the error"
 	}
 	fmt.Fprintf(&b, "pipeline %s, generation %d: %s\n", r.Pipeline, r.Generation, verb)
 	if len(r.Workers) > 0 {
