@@ -33,6 +33,7 @@ epoch: { timeout: "${TIMEOUT:-10s}" }
 sinks:
   out: { kafka: { topic: "${TOPIC:-payments.enriched}" } }
   lake: { object: { url: "file://${DIR}" } }
+worker: { dir: "${DIR}-worker" }
 `
 
 func cluster(t *testing.T) (env map[string]string, path string) {
