@@ -33,6 +33,7 @@ type run struct {
 	clusters map[Options]*shared
 	binaries map[bool]*built
 	postgres sharedPostgres
+	stores   map[Kind]*sharedStore
 }
 
 const (
@@ -95,7 +96,7 @@ func openRun() (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &run{dir: dir, lock: l, ports: p, clusters: map[Options]*shared{}, binaries: map[bool]*built{}}, nil
+	return &run{dir: dir, lock: l, ports: p, clusters: map[Options]*shared{}, binaries: map[bool]*built{}, stores: map[Kind]*sharedStore{}}, nil
 }
 
 // reserve takes n ports for a service.
@@ -131,6 +132,11 @@ func (r *run) close(failed bool) error {
 	for _, s := range r.clusters {
 		if s.cluster != nil {
 			errs = append(errs, s.cluster.Stop())
+		}
+	}
+	for _, s := range r.stores {
+		if s.store != nil { // its folder is removed below
+			errs = append(errs, s.store.Kill())
 		}
 	}
 	if failed {

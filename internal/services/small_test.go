@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -127,5 +128,27 @@ func TestDescribe(t *testing.T) {
 	}
 	if got, want := strings.Join(c.BootstrapTLS(), ","), "127.0.0.1:13,127.0.0.1:23"; got != want {
 		t.Errorf("BootstrapTLS: got %s, want %s", got, want)
+	}
+}
+
+func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	many := 2 * runtime.NumCPU()
+	for free, want := range map[int64]int{0: 1, 1 << 29: 1, 2 << 30: 2, 1 << 50: many} {
+		if got := atOnce(free); got != min(want, many) {
+			t.Errorf("stores to start at once with %d bytes free: got %d, want %d", free, got, want)
+		}
+	}
+	if runtime.GOOS == "linux" && freeMemory() == 0 {
+		t.Error("the kernel says nothing about its memory")
+	}
+}
+
+func TestOwnName(t *testing.T) {
+	t.Parallel()
+	legal := regexp.MustCompile(`^[a-z][a-z0-9-]{2,62}$`) // of a bucket, the strictest
+	a, b := ownName(), ownName()
+	if !legal.MatchString(a) || a == b {
+		t.Errorf("names: got %q and %q, want two legal ones", a, b)
 	}
 }

@@ -73,6 +73,12 @@ func table() []suite {
 			tests: []string{"-tags", "services,mutations", "./test/postgres"},
 		},
 		{
+			name: "stores", what: "Redis, S3, OpenSearch, Azure and Google Cloud Storage: conditions, one winner of two, SIGKILL",
+			needs: []string{"redis", "versitygw", "opensearch", "azurite", "fakegcs"},
+			small: 6 * time.Minute, full: 6 * time.Minute,
+			tests: []string{"-tags", "services", "./test/stores"},
+		},
+		{
 			name: "database", what: "pipelines from three brokers into PostgreSQL, in every way to write: workers, brokers and the database killed, the database away", needs: []string{"kafka", "postgres"},
 			small: 12 * time.Minute, full: 180 * time.Minute,
 			tests: []string{"-tags", "services", "./test/database"},
