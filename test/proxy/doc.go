@@ -7,5 +7,6 @@
 // The faults: a message is held until it is released, delayed, dropped, sent
 // again, rewritten, or its connection is cut in its place.
 //
-// The one for Kafka is in package kafka below this one. Only tests import it.
+// The ones for Kafka, PostgreSQL and HTTP are in packages below this one. Only tests
+// import it.
 package proxy
