@@ -158,8 +158,10 @@ func (c *KafkaCluster) describe() error {
 		return nil
 	}
 	var err error
-	c.security, err = newSecurity(filepath.Join(c.dir, "security"))
-	return err
+	if c.security, err = newSecurity(filepath.Join(c.dir, "security")); err != nil {
+		return err
+	}
+	return c.security.writeStore()
 }
 
 // Bootstrap are the addresses of all nodes, also of those that are down: of

@@ -23,8 +23,10 @@ import (
 // PostgresServer is a real PostgreSQL on the loopback interface. Its methods may
 // be called from any goroutine.
 type PostgresServer struct {
-	dir  string
-	port int
+	dir      string
+	port     int
+	security *Security // nil unless it is a secure one
+	password string    // of the superuser of a secure one
 
 	mu   sync.Mutex // held while the server is started
 	proc *Proc
@@ -41,6 +43,12 @@ type sharedPostgres struct {
 // binary unless own: then the test may crash it.
 func Postgres(t testing.TB, own bool) *PostgresServer {
 	t.Helper()
+	return postgres(t, own, false)
+}
+
+// postgres starts a server of Postgres, or of SecurePostgres, which is own.
+func postgres(t testing.TB, own, secure bool) *PostgresServer {
+	t.Helper()
 	r := theRun(t)
 	var s *PostgresServer
 	var err error
@@ -49,6 +57,9 @@ func Postgres(t testing.TB, own bool) *PostgresServer {
 	} else {
 		r.postgres.once.Do(func() { r.postgres.server, r.postgres.err = r.newPostgres(t.Context()) })
 		s, err = r.postgres.server, r.postgres.err
+	}
+	if err == nil && secure {
+		err = s.secure()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -170,6 +181,9 @@ func (s *PostgresServer) Address() string {
 
 // DSN names a database, for its superuser.
 func (s *PostgresServer) DSN(database string) string {
+	if s.security != nil {
+		return s.SecureDSN(database, "postgres") + "&password=" + s.password
+	}
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Address(), database)
 }
 

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -26,9 +27,9 @@ const (
 	adminName  = "admin"
 )
 
-// Security is the key material of a secure cluster: an authority of its own
-// and certificates from it. The common name of a certificate is the Kafka user
-// on the TLS listener.
+// Security is the key material of a secure cluster or server: an authority of
+// its own and certificates from it. The common name of a certificate is the user:
+// on Kafka's TLS listener, and in PostgreSQL for the members of ByCertificate.
 type Security struct {
 	dir  string
 	cert *x509.Certificate
@@ -38,7 +39,17 @@ type Security struct {
 	serial int64
 }
 
-// newSecurity writes the authority and the brokers' store into dir.
+// Authority makes one that no server knows.
+func Authority(t testing.TB) *Security {
+	t.Helper()
+	s, err := newSecurity(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newSecurity writes the authority into dir.
 func newSecurity(dir string) (*Security, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of certificates: %w", err)
@@ -63,16 +74,24 @@ func newSecurity(dir string) (*Security, error) {
 	if err := os.WriteFile(s.CAFile(), ca, 0o644); err != nil {
 		return nil, fmt.Errorf("write the authority: %w", err)
 	}
-	certPEM, keyPEM, err := s.issue(brokerName)
-	if err != nil {
-		return nil, err
-	}
-	// Kafka wants key, certificate and chain in one file (KIP-651).
-	store := bytes.Join([][]byte{keyPEM, certPEM, ca}, nil)
-	if err := os.WriteFile(filepath.Join(dir, "broker.pem"), store, 0o600); err != nil {
-		return nil, fmt.Errorf("write the brokers' store: %w", err)
-	}
 	return s, nil
+}
+
+// writeStore writes the brokers' store. Kafka wants key, certificate and chain in
+// one file (KIP-651).
+func (s *Security) writeStore() error {
+	certPEM, keyPEM, err := s.issue(brokerName, "localhost")
+	if err != nil {
+		return err
+	}
+	ca, err := os.ReadFile(s.CAFile())
+	if err != nil {
+		return fmt.Errorf("read the authority: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "broker.pem"), bytes.Join([][]byte{keyPEM, certPEM, ca}, nil), 0o600); err != nil {
+		return fmt.Errorf("write the brokers' store: %w", err)
+	}
+	return nil
 }
 
 func certificate(name string, serial int64) *x509.Certificate {
@@ -86,8 +105,9 @@ func certificate(name string, serial int64) *x509.Certificate {
 	}
 }
 
-// issue makes a certificate for both ends of a connection on this machine.
-func (s *Security) issue(name string) (certPEM, keyPEM []byte, err error) {
+// issue makes a certificate for both ends of a connection to 127.0.0.1, or to one of
+// hosts.
+func (s *Security) issue(name string, hosts ...string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the key of %s: %w", name, err)
@@ -96,7 +116,7 @@ func (s *Security) issue(name string) (certPEM, keyPEM []byte, err error) {
 	template := certificate(name, s.serial)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	template.DNSNames = []string{"localhost"}
+	template.DNSNames = hosts
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	der, err := x509.CreateCertificate(rand.Reader, template, s.cert, key.Public(), s.key)
 	if err != nil {
@@ -123,17 +143,26 @@ func (s *Security) Cert(name string) (certFile, keyFile string, err error) {
 	if _, err := os.Stat(certFile); err == nil {
 		return certFile, keyFile, nil
 	}
-	certPEM, keyPEM, err := s.issue(name)
-	if err != nil {
+	if err := s.write(name, certFile, keyFile); err != nil {
 		return "", "", err
 	}
+	return certFile, keyFile, nil
+}
+
+// write makes a certificate of name, for hosts as in issue. The key comes first:
+// who finds the certificate has both.
+func (s *Security) write(name, certFile, keyFile string, hosts ...string) error {
+	certPEM, keyPEM, err := s.issue(name, hosts...)
+	if err != nil {
+		return err
+	}
 	if err := os.WriteFile(keyFile, keyPEM, 0o600); err != nil {
-		return "", "", fmt.Errorf("write the key of %s: %w", name, err)
+		return fmt.Errorf("write the key of %s: %w", name, err)
 	}
 	if err := os.WriteFile(certFile, certPEM, 0o644); err != nil {
-		return "", "", fmt.Errorf("write the certificate of %s: %w", name, err)
+		return fmt.Errorf("write the certificate of %s: %w", name, err)
 	}
-	return certFile, keyFile, nil
+	return nil
 }
 
 // TLS is the client configuration with the certificate of that name; the name

@@ -13,8 +13,8 @@ import (
 
 func TestCertificatesServeBothEnds(t *testing.T) {
 	t.Parallel()
-	s, err := newSecurity(t.TempDir())
-	if err != nil {
+	s := Authority(t)
+	if err := s.writeStore(); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
