@@ -7,7 +7,7 @@ import (
 
 // Config says which table records go to, and how.
 type Config struct {
-	DSN              string            `yaml:"dsn" required:"true" secret:"true" doc:"Where the database is: a postgres:// URL or keyword=value pairs, as libpq takes them, TLS by sslmode and sslrootcert. Several hosts are tried in order; target_session_attrs=read-write finds the primary." example:"${PG_DSN}"`
+	DSN              string            `yaml:"dsn" required:"true" secret:"true" doc:"Where the database is: a postgres:// URL or keyword=value pairs, as libpq takes them, TLS by sslmode and sslrootcert, a client certificate by sslcert and sslkey; these files are read at each connection. Several hosts are tried in order; target_session_attrs=read-write finds the primary." example:"${PG_DSN}"`
 	PasswordFile     string            `yaml:"password_file" doc:"File with the password, read at each connection."`
 	Table            string            `yaml:"table" doc:"The table that gets the records, with its schema if that is not the first of the search path. Required, but for statement and tables." example:"public.payment_records"`
 	Mode             string            `yaml:"mode" default:"upsert" enum:"upsert|append|statement|two_phase|replace" doc:"One row per key, one row per record, a statement of yours for each record, or any of these (key, no key, statement) in transactions that are prepared before the decision, so that rows do not pass through the outbox; or, for rollups, all rows of a key made anew by a query over what other sinks have written."`

@@ -26,9 +26,13 @@ type conn struct {
 	limit time.Duration // of one call: a server that does not answer is as good as gone
 }
 
-// connect opens a session under a name that other sessions can find it by.
+// connect opens a session under a name that other sessions can find it by. The files
+// with password and certificates are read anew: they change while a pipeline runs.
 func (s *Sink) connect(ctx context.Context, name string) (*conn, error) {
-	cfg := s.base.Copy()
+	cfg, err := pgconn.ParseConfig(s.cfg.DSN)
+	if err != nil { // it was right when the sink was made: a file is being replaced
+		return nil, sink.Transient(fmt.Errorf("dsn: %w; check the files that it names", err))
+	}
 	if s.cfg.PasswordFile != "" {
 		text, err := os.ReadFile(s.cfg.PasswordFile)
 		if err != nil {
@@ -43,10 +47,7 @@ func (s *Sink) connect(ctx context.Context, name string) (*conn, error) {
 	defer cancel()
 	pg, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
-		if state(err) == "" {
-			err = sink.Transient(err)
-		}
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, fmt.Errorf("connect: %w", unconnected(err, cfg))
 	}
 	return &conn{pg: pg, limit: callLimit(s.cfg.StatementTimeout)}, nil
 }

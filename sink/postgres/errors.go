@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -76,14 +78,41 @@ func reason(err error) error {
 	return fmt.Errorf("%s: %s", e.Code, text)
 }
 
+// unconnected classes the failure to open a session. Who cannot prove who they are
+// needs a person, on either end; what else keeps a server away passes.
+func unconnected(err error, cfg *pgconn.Config) error {
+	remedy := ""
+	op := (*net.OpError)(nil)
+	switch s := state(err); {
+	case s == "28000" && cfg.TLSConfig == nil: // no entry of pg_hba.conf lets them in, which may be for want of TLS
+		remedy = "check user and database in dsn; a server that takes only TLS says this too: set sslmode=verify-full and sslrootcert in dsn"
+	case s == "28000" && len(cfg.TLSConfig.Certificates) == 0:
+		remedy = "check user and database in dsn; a server that asks for a client certificate says this too: set sslcert and sslkey in dsn"
+	case s == "28000":
+		remedy = "check user and database in dsn; the certificate of sslcert has to be that user's"
+	case s == "28P01":
+		remedy = "check the user in dsn and the password there or in password_file"
+	case s != "":
+		return err
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		remedy = "sslrootcert in dsn has to be the certificate of the authority that signed the server's"
+	case errors.As(err, new(x509.HostnameError)):
+		remedy = "the server's certificate is for another name: write in dsn the host that it was made for"
+	case errors.As(err, new(x509.CertificateInvalidError)):
+		remedy = "the server's certificate cannot be used: renew it"
+	case errors.As(err, &op) && op.Op == "remote error": // an alert of TLS
+		remedy = "the server refuses the certificate of sslcert in dsn: it has to be valid, and signed by an authority that the server knows"
+	default:
+		return sink.Transient(err)
+	}
+	return sink.Fatal(fmt.Errorf("%w; %s", err, remedy))
+}
+
 // classed says what the engine shall do about an error of the database. What is
 // classed already stays so.
 func classed(err error) error {
 	s := state(err)
-	if len(s) != 5 {
-		if errors.As(err, new(*pgconn.ConnectError)) {
-			return sink.Transient(err)
-		}
+	if len(s) != 5 || sink.Classify(err) != sink.ClassTransient {
 		return err
 	}
 	switch s[:2] {
@@ -95,8 +124,8 @@ func classed(err error) error {
 		"XX":
 		return sink.Transient(err)
 	}
-	if s == "28P01" || s == "28000" || s == "3D000" {
-		return sink.Fatal(fmt.Errorf("%w; check dsn and password_file", err))
+	if s == "3D000" {
+		return sink.Fatal(fmt.Errorf("%w; check the database in dsn", err))
 	}
 	if s == "42501" {
 		return sink.Fatal(fmt.Errorf("%w; GRANT it to the user of dsn", err))
