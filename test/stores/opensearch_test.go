@@ -85,7 +85,7 @@ func value(ctx context.Context, t *testing.T, s *services.OpenSearchServer, inde
 // there after a SIGKILL.
 func TestOpenSearchBulk(t *testing.T) {
 	t.Parallel()
-	s := services.OpenSearch(t, true)
+	s := services.OpenSearch(t, false) // the only test of it: nobody else misses what is killed
 	ctx, index := deadline(t), s.Index()
 	const mapping = `{"settings":{"number_of_shards":1,"number_of_replicas":0},"mappings":{"dynamic":"strict","properties":{"v":{"type":"long"}}}}`
 	if status, answer := ask(ctx, t, http.MethodPut, s.URL+"/"+index, "application/json", mapping); status != http.StatusOK {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -22,8 +21,7 @@ import (
 // bucket is one of a test, and a client that asks once and never again by itself.
 type bucket struct {
 	*s3.Client
-	name     string
-	patience time.Duration // of complete; 0: that of the test
+	name string
 }
 
 // s3At is the server's own address, or that of a proxy before it.
@@ -32,20 +30,7 @@ func s3At(s *services.S3Server, url, name string) *bucket {
 		BaseEndpoint: aws.String(url), Region: s.Region, UsePathStyle: true,
 		Credentials: credentials.NewStaticCredentialsProvider(s.AccessKey, s.SecretKey, ""),
 		Retryer:     aws.NopRetryer{},
-	}), name, 0}
-}
-
-// patience is more than a server takes to complete an upload on a slow machine, and
-// what a test waits for an answer that never comes.
-const patience = 5 * time.Second
-
-func (b *bucket) complete(ctx context.Context, in *s3.CompleteMultipartUploadInput) (*s3.CompleteMultipartUploadOutput, error) {
-	if b.patience > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, b.patience)
-		defer cancel()
-	}
-	return b.CompleteMultipartUpload(ctx, in)
+	}), name}
 }
 
 // upload begins a multipart upload and sends its parts.
@@ -124,7 +109,7 @@ func TestS3OneWinner(t *testing.T) {
 			b.upload(ctx, t, "epoch-7", parts('a')...), b.upload(ctx, t, "epoch-7", parts('b')...),
 		}
 		errs := race(func(i int) error {
-			_, err := b.complete(ctx, uploads[i])
+			_, err := b.CompleteMultipartUpload(ctx, uploads[i])
 			return err
 		})
 		winner := 0
@@ -150,14 +135,14 @@ func TestS3SurvivesSIGKILL(t *testing.T) {
 	s := services.S3(t, true)
 	ctx := deadline(t)
 	b := s3At(s, s.URL, s.Bucket(t))
-	_, err := b.complete(ctx, b.upload(ctx, t, "before", parts('a')...))
+	_, err := b.CompleteMultipartUpload(ctx, b.upload(ctx, t, "before", parts('a')...))
 	check(t, err)
 	open := b.upload(ctx, t, "after", parts('b')...)
 	restart(t, s.Store)
 	if got := b.get(ctx, t, "after"); got != nil {
 		t.Errorf("an object of %d bytes that was never completed", len(got))
 	}
-	_, err = b.complete(ctx, open)
+	_, err = b.CompleteMultipartUpload(ctx, open)
 	check(t, err)
 	for key, fill := range map[string]byte{"before": 'a', "after": 'b'} {
 		if got, want := b.get(ctx, t, key), bytes.Join(parts(fill), nil); !bytes.Equal(got, want) {
