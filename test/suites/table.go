@@ -75,7 +75,7 @@ func table() []suite {
 		{
 			name: "stores", what: "Redis, S3, OpenSearch, Azure and Google Cloud Storage: conditions, one winner of two, SIGKILL",
 			needs: []string{"redis", "versitygw", "opensearch", "azurite", "fakegcs"},
-			small: 6 * time.Minute, full: 6 * time.Minute,
+			small: 8 * time.Minute, full: 8 * time.Minute,
 			tests: []string{"-tags", "services", "./test/stores"},
 		},
 		{
