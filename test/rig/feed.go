@@ -45,8 +45,10 @@ func (p *Pipeline) Feeds(x *Tally) map[string]watch.Feed {
 		all[t.Name] = &postgresFeed{dsn: p.DSN, table: t.Name, seen: map[int64]bool{}, whole: "true", totals: p.Totals == t.Name}
 	}
 	if p.Has("paired") {
-		all["paired"] = &postgresFeed{dsn: p.DSN, table: "paired", seen: map[int64]bool{},
-			whole: "(SELECT count(*) = 2 AND sum(cents) = 0 FROM paired_entries e WHERE e.payment_id = t.payment_id)"}
+		all["paired"] = &postgresFeed{
+			dsn: p.DSN, table: "paired", seen: map[int64]bool{},
+			whole: "(SELECT count(*) = 2 AND sum(cents) = 0 FROM paired_entries e WHERE e.payment_id = t.payment_id)",
+		}
 	}
 	out := map[string]watch.Feed{}
 	for _, name := range p.Sinks {
