@@ -68,6 +68,15 @@ bench: build tools ## figures beside a hand-written loop, about a quarter of an 
 	if [ -s $(BENCH)/bench.md ]; then cp $(BENCH)/bench.md docs/results/bench.md; cat $(BENCH)/bench.md; fi; \
 	rm -rf $(BENCH); exit $$code
 
+.PHONY: bench-tables
+bench-tables: build tools ## rows into PostgreSQL beside COPY and an upsert by hand, about three minutes, into docs/results
+	rm -rf $(BENCH) && mkdir -p $(BENCH)
+	test/services/postgres.sh start $(BENCH) 19293
+	bin/exactly bench tables --postgres "postgres://postgres@127.0.0.1:19293/postgres?sslmode=disable" $(ARGS) >$(BENCH)/tables.md; code=$$?; \
+	test/services/postgres.sh stop $(BENCH); \
+	if [ -s $(BENCH)/tables.md ]; then cp $(BENCH)/tables.md docs/results/tables.md; cat $(BENCH)/tables.md; fi; \
+	rm -rf $(BENCH); exit $$code
+
 .PHONY: suites
 suites: ## list the suites and their budgets
 	@go run ./test/suites -list

@@ -104,6 +104,7 @@ type Features struct {
 	Stages          bool // its OutboxTask is an OutboxStager
 	Rejects         bool // it can refuse a record for good (poison)
 	MaxRecord       int  // bytes of one record at most; 0: no limit known
+	Batch           int  // an outbox sink: records of one Apply at most; 0: as the engine likes
 }
 
 // Sink is what the three kinds share. A Sink is shared by all tasks of a

@@ -22,7 +22,7 @@ type TablesOptions struct {
 	DSN      string
 	Records  int64
 	Rounds   int
-	Batch    int       // records per call, and per statement of those by hand
+	Batch    int       // records per call at most; as the engine, no more than the sink wants
 	Progress io.Writer // a line per measurement
 }
 
@@ -185,6 +185,9 @@ func (m *tables) copy(ctx context.Context) error {
 	return err
 }
 
+// statementRows is about where statements by hand are fastest.
+const statementRows = 5000
+
 // statement is what one writes by hand: many rows, each column an array.
 func (m *tables) statement(ctx context.Context) error {
 	const sql = "INSERT INTO " + benchTable + ` (payment_id, amount_cents, merchant_id, event_time, status, fee_cents)
@@ -192,7 +195,7 @@ func (m *tables) statement(ctx context.Context) error {
 		ON CONFLICT (payment_id) DO UPDATE SET amount_cents = excluded.amount_cents, merchant_id = excluded.merchant_id,
 		event_time = excluded.event_time, status = excluded.status, fee_cents = excluded.fee_cents`
 	for rest := m.rows; len(rest) > 0; {
-		part := rest[:min(len(rest), m.o.Batch)]
+		part := rest[:min(len(rest), m.o.Batch, statementRows)]
 		rest = rest[len(part):]
 		var ids, merchants, status []string
 		var amounts, fees []int64
@@ -229,11 +232,12 @@ func (m *tables) sink(mode string) func(ctx context.Context) error {
 		}
 		defer task.Close()
 		var prev sink.Pos
-		for i := 0; i < len(m.rows); i += m.o.Batch {
+		most := min(m.o.Batch, s.Features().Batch)
+		for i := 0; i < len(m.rows); i += most {
 			b := sink.Batch{Prev: prev}
-			for j := i; j < min(len(m.rows), i+m.o.Batch); j++ {
+			for j := i; j < min(len(m.rows), i+most); j++ {
 				b.Records = append(b.Records, sink.Entry{
-					Pos:    sink.Pos{Epoch: int64(i/m.o.Batch) + 1, Index: int64(j - i)},
+					Pos:    sink.Pos{Epoch: int64(i/most) + 1, Index: int64(j - i)},
 					Record: record.Record{Key: []byte(m.rows[j].ID), Value: m.json[j]},
 				})
 			}

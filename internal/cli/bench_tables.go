@@ -12,7 +12,7 @@ import (
 
 // newBenchTables makes `exactly bench tables`.
 func newBenchTables(a *app) *cobra.Command {
-	o := bench.TablesOptions{Records: 500_000, Rounds: 5, Batch: 5000}
+	o := bench.TablesOptions{Records: 500_000, Rounds: 5, Batch: 20_000}
 	cmd := &cobra.Command{
 		Use:   "tables",
 		Short: "Measure how fast rows come into PostgreSQL, beside COPY and a statement by hand",
@@ -26,7 +26,7 @@ func newBenchTables(a *app) *cobra.Command {
 	flags.StringVar(&o.DSN, "postgres", "", "a postgres:// URL; its password may be in PGPASSWORD or a password file")
 	flags.Int64Var(&o.Records, "records", o.Records, "rows")
 	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "how often everything is measured")
-	flags.IntVar(&o.Batch, "batch", o.Batch, "records per call of the sink, and rows per statement by hand")
+	flags.IntVar(&o.Batch, "batch", o.Batch, "records per call of the sink at most")
 	return cmd
 }
 

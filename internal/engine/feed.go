@@ -21,6 +21,7 @@ type feed struct {
 	w      *Worker
 	task   int32
 	tail   *outbox.Tail
+	most   int      // entries at once
 	pos    sink.Pos // of the last entry that was given
 	offset int64    // to read from to find what is behind pos
 	lag    *broker.Reader
@@ -41,7 +42,7 @@ func (f *feed) next(ctx context.Context, limit time.Duration) ([]outbox.Entry, e
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
-		es, wake, ok := f.tail.From(f.pos, feedRecords, feedBytes)
+		es, wake, ok := f.tail.From(f.pos, f.most, feedBytes)
 		switch {
 		case ok && len(es) > 0:
 			f.closeLag()
@@ -98,7 +99,7 @@ func (f *feed) fromTopic(ctx context.Context, limit time.Duration) ([]outbox.Ent
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := f.lag.Poll(ctx, feedRecords, func(r *kgo.Record) error {
+	err := f.lag.Poll(ctx, f.most, func(r *kgo.Record) error {
 		e, err := entryOf(r)
 		if err != nil {
 			return Permanent(fmt.Errorf("%s-%d@%d: %w", r.Topic, r.Partition, r.Offset, err))

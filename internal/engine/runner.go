@@ -74,7 +74,7 @@ func (a *attempt) openRunners(ctx context.Context, rec *journal.Record) {
 		c := rec.Cursors[s.Name]
 		r := &runner{
 			a: a, name: s.Name, sink: s.Sink.(sink.Outbox), where: s.filter(),
-			feed:      &feed{w: a.w, task: a.task, tail: a.tail, pos: c.Pos, offset: c.Offset},
+			feed:      &feed{w: a.w, task: a.task, tail: a.tail, most: or(s.Sink.Features().Batch, feedRecords), pos: c.Pos, offset: c.Offset},
 			pend:      forSink(rec.Pending, s.Name),
 			confirmed: c.Pos, wake: make(chan struct{}, 1),
 			stages: s.Sink.Features().Stages, check: s.filter(),

@@ -70,12 +70,20 @@ func (c Config) compile() ([]tables.Exprs, error) {
 // Features implements sink.Sink.
 func (s *Sink) Features() sink.Features {
 	f := sink.Features{Deletes: s.cfg.Mode == modeUpsert || s.cfg.Mode == modeReplace, DurableVerdicts: true, Rejects: true}
-	f.Keyless = !f.Deletes
+	f.Keyless, f.Batch = !f.Deletes, s.transaction()
 	for _, t := range s.cfg.Tables {
 		f.Keyless = f.Keyless || len(t.Key) == 0
 		f.Deletes = f.Deletes && len(t.Key) > 0 && (t.Each == "" || len(t.Parent) > 0)
 	}
 	return f
+}
+
+// transaction is how many records one may have.
+func (s *Sink) transaction() int {
+	if s.cfg.Mode == modeAppend {
+		return maxAppend
+	}
+	return maxTransaction
 }
 
 // Follows implements sink.Follower: the sinks that write what the query of mode

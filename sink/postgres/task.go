@@ -15,8 +15,13 @@ import (
 )
 
 // maxTransaction bounds the records of one transaction, so that locks are held
-// for a short time and what is refused is made again quickly.
-const maxTransaction = 5000
+// for a short time and what is refused is made again quickly. Rows that are
+// appended lock nothing that others wait for, and COMMIT, which waits for the
+// log to reach the disk, costs them more than anything else.
+const (
+	maxTransaction = 5_000
+	maxAppend      = 20_000
+)
 
 // task is the sink at work for one task, in a session of its own.
 type task struct {
@@ -81,7 +86,7 @@ func (t *task) drop() {
 func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
 	ctx, cancel := t.timeout(ctx)
 	defer cancel()
-	return tables.Split(b, maxTransaction, func(part sink.Batch) ([]sink.Verdict, error) {
+	return tables.Split(b, t.s.transaction(), func(part sink.Batch) ([]sink.Verdict, error) {
 		vs, err := t.apply(ctx, part)
 		return vs, t.s.wrap(fmt.Sprintf("apply behind %s to", part.Prev), err)
 	})
