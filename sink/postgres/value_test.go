@@ -97,6 +97,17 @@ func TestWireFormats(t *testing.T) {
 	}
 }
 
+// several edits a sink of two tables.
+func several(edit func(*Config)) func(*Config) {
+	return func(c *Config) {
+		*c = Config{DSN: c.DSN, Tables: []Table{
+			{Table: "a", Key: []string{"id"}, Columns: map[string]string{"id": "id"}},
+			{Table: "b", Key: []string{"id", "n"}, Each: "items", Columns: map[string]string{"id": "id", "n": "each.index"}},
+		}}
+		edit(c)
+	}
+}
+
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	ok := Config{DSN: "postgres://h/d", Table: "t", Key: []string{"id"}}
@@ -110,7 +121,7 @@ func TestConfigErrors(t *testing.T) {
 		{"bad dsn", func(c *Config) { c.DSN = "postgres://h:x/d" }, "dsn"},
 		{"no table", func(c *Config) { c.Table = "" }, "table is missing"},
 		{"bad table", func(c *Config) { c.Table = "a.b.c" }, "schema.table"},
-		{"mode", func(c *Config) { c.Mode = "merge" }, "upsert, append, statement or two_phase"},
+		{"mode", func(c *Config) { c.Mode = "merge" }, "upsert, append, statement, two_phase or replace"},
 		{"no key", func(c *Config) { c.Key = nil }, "key is missing"},
 		{"key twice", func(c *Config) { c.Key = []string{"id", "id"} }, "twice"},
 		{"key without expression", func(c *Config) { c.Columns = map[string]string{"v": "v"} }, "lacks the key"},
@@ -123,6 +134,18 @@ func TestConfigErrors(t *testing.T) {
 		{"count in append", func(c *Config) { c.Mode, c.Audit.InsertCount = "append", "n" }, "no meaning in mode append"},
 		{"statement without mode", func(c *Config) { c.Statement = "SELECT 1" }, "without mode: statement"},
 		{"statement with table", func(c *Config) { c.Mode, c.Statement = "statement", "SELECT 1" }, "says it all"},
+		{"query without mode", func(c *Config) { c.Query = "SELECT 1 FROM affected" }, "without mode: replace"},
+		{"replace without query", func(c *Config) { c.Mode, c.From = "replace", []string{"raw"} }, "holds only part"},
+		{"tables beside table", several(func(c *Config) { c.Table = "t" }), "beside tables"},
+		{"tables and a mode", several(func(c *Config) { c.Mode = "append" }), "beside tables"},
+		{"two phases", several(func(c *Config) { c.Mode = "two_phase" }), ""},
+		{"tables without a name", several(func(c *Config) { c.Tables[1].Table = "" }), "tables[1]: table is missing"},
+		{"a table twice", several(func(c *Config) { c.Tables[1].Table = "a" }), "are both a"},
+		{"each without a list", several(func(c *Config) { c.Tables[1].Each = "5" }), "tables[1].each: "},
+		{"each in one only", several(func(c *Config) { c.Tables[0].Columns = map[string]string{"id": "each.item"} }), ""},
+		{"an element's expression", several(func(c *Config) { c.Tables[1].Columns["n"] = "each.itm" }), "tables[1].columns.n: 1:5: there is no each.itm"},
+		{"parent without each", several(func(c *Config) { c.Tables[0].Parent = []string{"id"} }), "without each"},
+		{"parent without key", several(func(c *Config) { c.Tables[1].Key, c.Tables[1].Parent = nil, []string{"id"} }), "without key"},
 		{"mode without statement", func(c *Config) { *c = Config{DSN: c.DSN, Mode: "statement"} }, "statement is missing"},
 	}
 	for _, tt := range tests {
