@@ -52,21 +52,21 @@ func TestDeadLetters(t *testing.T) {
 		}
 		w = p.Run(0)
 		rig.Await(t, "the dead letters", func(context.Context) (string, bool) {
-			got := letters(p, kgo.ReadCommitted())
+			got := p.Letters(kgo.ReadCommitted())
 			return fmt.Sprint(got), len(got) >= len(want)
 		})
 	}
 	p.AwaitTasks(1, w)
 	rig.Await(t, "both letters of each", func(context.Context) (string, bool) {
-		got := fmt.Sprint(letters(p, kgo.ReadCommitted()))
+		got := fmt.Sprint(p.Letters(kgo.ReadCommitted()))
 		return got, got == fmt.Sprint(want)
 	})
 	p.Stop(w)
-	if got := letters(p, kgo.ReadCommitted()); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := p.Letters(kgo.ReadCommitted()); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("dead letters by offset of the source: got %v, want %v", got, want)
 	}
 	copies := 0
-	for offset, n := range letters(p, kgo.ReadUncommitted()) {
+	for offset, n := range p.Letters(kgo.ReadUncommitted()) {
 		copies += n - want[offset]
 	}
 	if copies == 0 {
@@ -76,21 +76,6 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("audit: exit code %d, %+v", code, r)
 	}
 	p.WantNothingOpen()
-}
-
-// letters counts the records of the dead-letter topic by the source offset that they
-// name.
-func letters(p *rig.Pipeline, level kgo.IsolationLevel) map[string]int {
-	p.T.Helper()
-	times := map[string]int{}
-	p.Scan(p.DLQ, level, func(r *kgo.Record) {
-		for _, h := range r.Headers {
-			if strings.HasSuffix(h.Key, "offset") {
-				times[string(h.Value)]++
-			}
-		}
-	})
-	return times
 }
 
 func execute(t *testing.T, p *rig.Pipeline, statements ...string) {

@@ -49,17 +49,17 @@ func TestDeadLettersOfAbortedEpochs(t *testing.T) {
 		}
 		met(t, "EndTxn", refused, 1)
 		rig.Await(t, "the dead letters", func(context.Context) (string, bool) {
-			n := len(letters(p, kgo.ReadCommitted()))
+			n := len(p.Letters(kgo.ReadCommitted()))
 			return fmt.Sprint(n), n >= len(want)
 		})
 		px.Clear()
 	}
 	p.Stop(w)
-	if got := letters(p, kgo.ReadCommitted()); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := p.Letters(kgo.ReadCommitted()); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("dead letters by offset of the source: got %v, want %v", got, want)
 	}
 	copies := 0
-	for _, n := range letters(p, kgo.ReadUncommitted()) {
+	for _, n := range p.Letters(kgo.ReadUncommitted()) {
 		copies += n - 1
 	}
 	if copies == 0 {
@@ -72,21 +72,6 @@ func TestDeadLettersOfAbortedEpochs(t *testing.T) {
 	if code, r := p.Audit(); code != 0 {
 		t.Errorf("audit: exit code %d, %+v", code, r)
 	}
-}
-
-// letters counts the records of the dead-letter topic by the source offset that
-// they name.
-func letters(p *rig.Pipeline, level kgo.IsolationLevel) map[string]int {
-	p.T.Helper()
-	times := map[string]int{}
-	p.Scan(p.DLQ, level, func(r *kgo.Record) {
-		for _, h := range r.Headers {
-			if strings.HasSuffix(h.Key, "offset") {
-				times[string(h.Value)]++
-			}
-		}
-	})
-	return times
 }
 
 // TestKillAtEachSink (38): the process dies between the commits of the sinks of

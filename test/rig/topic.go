@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -130,4 +131,19 @@ func (p *Pipeline) SetTopic(topic, key, value string) {
 	for _, r := range resp {
 		Check(p.T, r.Err)
 	}
+}
+
+// Letters counts the records of the dead-letter topic by the source offset that they
+// name.
+func (p *Pipeline) Letters(level kgo.IsolationLevel) map[string]int {
+	p.T.Helper()
+	times := map[string]int{}
+	p.Scan(p.DLQ, level, func(r *kgo.Record) {
+		for _, h := range r.Headers {
+			if strings.HasSuffix(h.Key, "offset") {
+				times[string(h.Value)]++
+			}
+		}
+	})
+	return times
 }
