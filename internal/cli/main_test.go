@@ -161,7 +161,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal("no examples", err)
 	}
 	for _, path := range files {
-		if code, _, stderr := run(t, nil, "validate", path); code != 0 || stderr != "" {
+		if code, _, stderr := run(t, map[string]string{"PG_DSN": "postgres://shop@localhost/shop"}, "validate", path); code != 0 || stderr != "" {
 			t.Errorf("%s: exit code %d: %s", path, code, stderr)
 		}
 	}
