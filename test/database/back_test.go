@@ -38,7 +38,7 @@ func TestBackToWork(t *testing.T) {
 			took[table] = append(took[table], nextRow(t, c, table, last[table]).Sub(from))
 		}
 	}
-	for range rig.Sized(t, 5, 20) {
+	for range rig.Sized(t, 2, 20) {
 		for _, table := range []string{"upserted", "staged"} {
 			w.Kill()
 			last := map[string]int64{table: lastRow(t, c, table)}
@@ -57,7 +57,7 @@ func TestBackToWork(t *testing.T) {
 	}
 	o := p.Follow()
 	var over []time.Duration
-	for i := range rig.Sized(t, 2, 5) {
+	for i := range rig.Sized(t, 1, 5) {
 		heir := p.Run(1 + i)
 		p.AwaitTasks(p.Tasks, w, heir)
 		lost := w.Tasks()

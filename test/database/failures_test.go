@@ -90,8 +90,8 @@ func execute(t *testing.T, p *rig.Pipeline, statements ...string) {
 	}
 }
 
-// TestLeaderElections (39): brokers are restarted one after the other under load. No
-// row becomes a dead letter for it.
+// TestLeaderElections (39): a broker (at full size, one after the other) is restarted
+// under load. No row becomes a dead letter for it.
 func TestLeaderElections(t *testing.T) {
 	c := services.Kafka(t, three)
 	p := rig.New(t, c, rig.Shape{Tasks: 4, Sinks: []string{"enriched", "upserted", "staged"}, Postgres: services.Postgres(t, true)})
@@ -101,7 +101,7 @@ func TestLeaderElections(t *testing.T) {
 	ws := []*rig.Worker{p.Run(0), p.Run(1)}
 	p.AwaitTasks(4, ws...)
 	for range rig.Sized(t, 1, 3) {
-		for id := 1; id <= 3; id++ {
+		for id := 1; id <= rig.Sized(t, 1, 3); id++ {
 			rig.Check(t, c.Node(id).Terminate()) // it hands its partitions over
 			<-c.Node(id).Done()
 			out.Current(l)
@@ -235,7 +235,7 @@ func TestSourceChanges(t *testing.T) {
 // the database, whatever its way to write. Both are refused, and the table stays as
 // it is.
 func TestForeignMarks(t *testing.T) {
-	for _, table := range []string{"upserted", "appended", "staged", "staged_log", "paired"} {
+	for _, table := range rig.Sized(t, []string{"upserted", "staged"}, []string{"upserted", "appended", "staged", "staged_log", "paired"}) {
 		t.Run(table, func(t *testing.T) {
 			shape := rig.Shape{Tasks: 1, Partitions: 1, Sinks: []string{"enriched", table}, Postgres: services.Postgres(t, true)}
 			first := rig.New(t, services.Kafka(t, one), shape)

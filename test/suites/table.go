@@ -80,7 +80,7 @@ func table() []suite {
 		},
 		{
 			name: "database", what: "pipelines from three brokers into PostgreSQL, in every way to write: workers, brokers and the database killed, the database away", needs: []string{"kafka", "postgres"},
-			small: 12 * time.Minute, full: 180 * time.Minute,
+			small: 18 * time.Minute, full: 180 * time.Minute,
 			tests: []string{"-tags", "services", "./test/database"},
 		},
 		{
