@@ -130,19 +130,16 @@ func finish(p *rig.Pipeline, l *rig.Load, ws ...*rig.Worker) {
 // stays bounded, in the database and in the journal, takeovers succeed meanwhile, and
 // afterwards all of it is there once.
 func TestCommitsRefused(t *testing.T) {
-	server := services.Postgres(t, true)
 	p := rig.New(t, services.Kafka(t, one), rig.Shape{
-		Tasks: 2, Partitions: 2, Sinks: []string{"enriched", "staged", "upserted"}, Postgres: server, Restart: forever,
+		Tasks: 2, Partitions: 2, Sinks: []string{"enriched", "staged", "upserted"}, Postgres: services.Postgres(t, true), Restart: forever,
 	})
-	px := pgproxy.Start(t, server.Address())
-	p.DSN = strings.Replace(p.DSN, server.Address(), px.Address(), 1)
-	p.Write()
+	p.Behind()
 	l := p.Load(200, 0)
 	l.Watch(p.Tasks, nil)
 	w := p.Run(0)
 	p.AwaitTasks(p.Tasks, w)
 	l.AtLeast(200)
-	refused := px.Add(pgproxy.Rule{SQL: "commit prepared", Times: proxy.Always, Act: proxy.Cut[*pgproxy.Message]()})
+	refused := p.Proxy.Add(pgproxy.Rule{SQL: "commit prepared", Times: proxy.Always, Act: proxy.Cut[*pgproxy.Message]()})
 	most := 0
 	for begin := time.Now(); time.Since(begin) < rig.Sized(t, 20*time.Second, 10*time.Minute); {
 		rig.Pause(t, time.Second)

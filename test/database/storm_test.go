@@ -36,10 +36,12 @@ func TestStorm(t *testing.T) {
 				Tasks: 4, Sinks: append([]string{"enriched"}, tables...), Postgres: services.Postgres(t, true), Restart: forever,
 				Totals: totals(tables),
 			})
+			p.Behind()
 			rig.Storm{
 				Payments: rig.Sized(t, int64(8_000), 100_000), Rate: rig.Sized(t, 250.0, 400), Workers: 3,
 				Kills: rig.Sized(t, 6, 100), Zombies: rig.Sized(t, 1, 3), BrokerKills: rig.Sized(t, 1, 10),
 				Restarts: rig.Sized(t, 2, 5), Rolls: 1, Guests: rig.Sized(t, 1, 5),
+				Moves: rig.Sized(t, 1, 10), Cuts: rig.Sized(t, 1, 10), Delays: rig.Sized(t, 1, 5),
 			}.Over(p)
 		})
 	}
@@ -71,7 +73,7 @@ func TestKillMatrix(t *testing.T) {
 
 // TestScheduleOfASeed: the same seed is the same storm, another one is another.
 func TestScheduleOfASeed(t *testing.T) {
-	s := rig.Storm{Workers: 3, Kills: 100, Zombies: 3, BrokerKills: 10, Restarts: 5, Rolls: 1, Guests: 5}
+	s := rig.Storm{Workers: 3, Kills: 100, Zombies: 3, BrokerKills: 10, Restarts: 5, Rolls: 1, Guests: 5, Moves: 4, Cuts: 3, Delays: 2}
 	first := s.Schedule(1, 3)
 	if again := s.Schedule(1, 3); !slices.Equal(first, again) {
 		t.Errorf("one seed gives two schedules: %v and %v", first, again)
@@ -83,7 +85,7 @@ func TestScheduleOfASeed(t *testing.T) {
 	for _, step := range first {
 		count[step.Kind]++
 	}
-	for kind, want := range map[string]int{"kill worker": 100, "freeze worker": 3, "kill broker": 10, "start broker": 10, "crash database": 5} {
+	for kind, want := range map[string]int{"kill worker": 100, "freeze worker": 3, "kill broker": 10, "start broker": 10, "crash database": 5, "move leaders": 4, "cut connections": 3, "delay answers": 2} {
 		if count[kind] != want {
 			t.Errorf("%s: got %d steps, want %d", kind, count[kind], want)
 		}

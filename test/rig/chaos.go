@@ -15,7 +15,7 @@ type Chaos struct {
 	Rnd   *rand.Rand
 	Slots []*Worker // by slot, from 0; never nil
 
-	kills, Zombies, Crashes, Rolls int
+	kills, Zombies, Crashes, Rolls, Moves int
 }
 
 // NewChaos starts n workers.

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"exactly/internal/services"
+	pgproxy "exactly/test/proxy/postgres"
 )
 
 // Shape is what tests vary of the pipeline. The zero value is the payments
@@ -57,8 +58,9 @@ type Pipeline struct {
 	File    string
 
 	Name, Raw, Out, DLQ string
-	DB, Lake, URL       string // of table, files and partner
-	DSN                 string // of the tables in PostgreSQL
+	DB, Lake, URL       string         // of table, files and partner
+	DSN                 string         // of the tables in PostgreSQL
+	Proxy               *pgproxy.Proxy // before PostgreSQL; see Behind
 
 	Partner *Partner
 	Auditor *Connection // as whom the audit reads; nil: as the pipeline
@@ -234,6 +236,14 @@ func New(t *testing.T, c *services.KafkaCluster, s Shape) *Pipeline {
 	}
 	p.Write()
 	return p
+}
+
+// Behind puts a proxy before PostgreSQL.
+func (p *Pipeline) Behind() {
+	p.T.Helper()
+	p.Proxy = pgproxy.Start(p.T, p.Postgres.Address())
+	p.DSN = strings.Replace(p.DSN, p.Postgres.Address(), p.Proxy.Address(), 1)
+	p.Write()
 }
 
 // Write writes the pipeline file anew, after the shape was changed.

@@ -9,6 +9,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"exactly/test/proxy"
+	pgproxy "exactly/test/proxy/postgres"
 )
 
 // Storm is what a pipeline goes through. A seed makes a schedule of it.
@@ -22,6 +27,9 @@ type Storm struct {
 	Restarts    int // crashes of the database, which comes back after a while
 	Rolls       int // rolling restarts of all workers, by SIGTERM
 	Guests      int // workers that join and leave again: rebalances
+	Moves       int // of all leaders and coordinators to other brokers, at once
+	Cuts        int // of all connections to the database
+	Delays      int // times in which the database answers late
 }
 
 // Step is one fault of a schedule.
@@ -45,6 +53,9 @@ const (
 	stepRestart = "crash database"
 	stepRoll    = "roll from worker"
 	stepGuest   = "guest"
+	stepMove    = "move leaders"
+	stepCut     = "cut connections"
+	stepDelay   = "delay answers"
 )
 
 // Schedule makes the steps of a seed. Brokers are away one at a time.
@@ -56,6 +67,7 @@ func (s Storm) Schedule(seed uint64, brokers int) []Step {
 	var kinds []string
 	for kind, n := range map[string]int{
 		stepKill: s.Kills, stepZombie: s.Zombies, stepRestart: s.Restarts, stepRoll: s.Rolls, stepGuest: s.Guests,
+		stepMove: s.Moves, stepCut: s.Cuts, stepDelay: s.Delays,
 	} {
 		kinds = append(kinds, slices.Repeat([]string{kind}, n)...)
 	}
@@ -71,6 +83,10 @@ func (s Storm) Schedule(seed uint64, brokers int) []Step {
 			}
 		case stepRestart:
 			step.On, step.For = 0, between(0, 6*time.Second)
+		case stepMove, stepCut:
+			step.On = 0
+		case stepDelay:
+			step.On, step.For = 0, between(500*time.Millisecond, 3*time.Second)
 		}
 		steps = append(steps, step)
 	}
@@ -144,6 +160,14 @@ func (c *Chaos) carryOut(s Step) {
 		Pause(t, s.For)
 		Check(t, c.p.Postgres.Start(t.Context()))
 		c.Crashes++
+	case stepMove:
+		c.moveLeaders()
+	case stepCut:
+		c.p.Proxy.CutAll()
+	case stepDelay:
+		late := c.p.Proxy.Add(pgproxy.Rule{SQL: "", Answer: true, Times: proxy.Always, Act: proxy.Delay[*pgproxy.Message](100 * time.Millisecond)})
+		Pause(t, s.For)
+		late.Remove()
 	case stepRoll:
 		for i := range c.Slots {
 			c.p.Stop(c.Slots[i])
@@ -160,13 +184,36 @@ func (c *Chaos) carryOut(s Step) {
 	}
 }
 
+// moveLeaders makes another replica the preferred leader of every partition that the
+// pipeline uses, those of the coordinators included, and has it elected.
+func (c *Chaos) moveLeaders() {
+	ctx, t := c.p.T.Context(), c.p.T
+	meta, err := c.p.Admin.Metadata(ctx, "__transaction_state", "__consumer_offsets", c.p.Raw, c.p.Out, c.p.Journal(), c.p.Group()+".g1.outbox")
+	Check(t, err)
+	var to kadm.AlterPartitionAssignmentsReq
+	set := kadm.TopicsSet{}
+	for _, topic := range meta.Topics {
+		for _, p := range topic.Partitions {
+			if n := len(p.Replicas); n > 1 {
+				to.Assign(topic.Topic, p.Partition, append(slices.Clone(p.Replicas[1:]), p.Replicas[0]))
+				set.Add(topic.Topic, p.Partition)
+			}
+		}
+	}
+	_, err = c.p.Admin.AlterPartitionAssignments(ctx, to)
+	Check(t, err)
+	_, err = c.p.Admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, set) // what cannot be elected stays where it is
+	Check(t, err)
+	c.Moves++
+}
+
 // String is for the log of the test.
 func (c *Chaos) String() string {
 	b := []string{fmt.Sprintf("%d kills", c.kills)}
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{c.Zombies, "zombies"}, {c.Crashes, "database crashes"}, {c.Rolls, "rolling restarts"}} {
+	}{{c.Moves, "moves of all leaders"}, {c.Zombies, "zombies"}, {c.Crashes, "database crashes"}, {c.Rolls, "rolling restarts"}} {
 		if part.n > 0 {
 			b = append(b, fmt.Sprintf("%d %s", part.n, part.what))
 		}
