@@ -46,6 +46,9 @@ func (r *row) each(pos sink.Pos, f func() error) error {
 	if err != nil {
 		return tables.Poison(fmt.Errorf("each: %w", err))
 	}
+	if len(items) > mostElements {
+		return sink.Poison(codeTooBig, fmt.Errorf("each: the list has %d elements, at most %d are taken", len(items), mostElements))
+	}
 	for i, raw := range items {
 		r.vars.SetItem(raw, i)
 		if r.p.x.Columns == nil {

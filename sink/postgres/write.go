@@ -127,22 +127,44 @@ func (w *writer) put(ctx context.Context, c *conn, entries []sink.Entry, careful
 	if !careful && w.streams() {
 		return w.stream(ctx, c, entries)
 	}
-	items := w.items(entries)
-	if !careful {
-		return w.failed(w.write(ctx, c, items, "", ""))
+	if careful {
+		// A constraint that waits for the end would tell nothing about the row.
+		if err := c.exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
+			return err
+		}
 	}
-	// A constraint that waits for the end would tell nothing about the row.
-	if err := c.exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
-		return err
+	for len(entries) > 0 {
+		var items []item
+		items, entries = w.items(entries)
+		if !careful {
+			if err := w.write(ctx, c, items, "", ""); err != nil {
+				return w.failed(err)
+			}
+			continue
+		}
+		w.byKey(items)
+		if err := w.part(ctx, c, items); err != nil {
+			return err
+		}
 	}
-	w.byKey(items)
-	return w.part(ctx, c, items)
+	return nil
 }
 
-// items makes what records write. Those that cannot be are refused.
-func (w *writer) items(entries []sink.Entry) []item {
-	out := make([]item, 0, len(entries))
+const (
+	// someRows are made at once: records with lists may come to any number.
+	someRows = 20_000
+	// mostElements are what a list may have.
+	mostElements = 100_000
+)
+
+// items makes what the first records write, and gives the others back. Those that
+// cannot be made are refused.
+func (w *writer) items(entries []sink.Entry) (out []item, rest []sink.Entry) {
+	rows := 0
 	for i := range entries {
+		if rows >= someRows {
+			return out, entries[i:]
+		}
 		e := &entries[i]
 		it := item{pos: e.Pos, remove: e.Tombstone() && len(w.plans) > 0}
 		var err error
@@ -159,9 +181,10 @@ func (w *writer) items(entries []sink.Entry) []item {
 			w.refuse(e.Pos, err)
 			continue
 		}
+		rows += len(it.writes)
 		out = append(out, it)
 	}
-	return out
+	return out, nil
 }
 
 func (w *writer) rowsOf(it *item) error {
@@ -311,6 +334,9 @@ func (w *writer) refusal(err error) error {
 // part executes what items write under a savepoint, and halves what is refused
 // until the records at fault are alone.
 func (w *writer) part(ctx context.Context, c *conn, items []item) error {
+	if len(items) == 0 {
+		return nil
+	}
 	err := w.write(ctx, c, items, "SAVEPOINT exactly", "RELEASE SAVEPOINT exactly")
 	if err == nil {
 		return nil

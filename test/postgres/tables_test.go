@@ -162,3 +162,18 @@ func TestTablesCreate(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestTablesLarge: lists of any length up to the limit go in, some rows at a time.
+func TestTablesLarge(t *testing.T) {
+	dsn, c := database(t, ordersDDL)
+	list := func(n int) string {
+		return `{"id":"` + fmt.Sprint(n) + `","customer":"c","lines":[` + strings.TrimSuffix(strings.Repeat(line("x", 1)+",", n), ",") + `]}`
+	}
+	vs := apply(t, open(t, orders(dsn), owner()), []string{list(30_000), list(100_001), list(5), order("bad", "c", line("x", 0)), list(15_000)})
+	if len(vs) != 2 || vs[0].Pos.Index != 2 || vs[0].Code != "too_big" || vs[1].Pos.Index != 4 {
+		t.Errorf("verdicts: %v", vs)
+	}
+	if got := column(t, c, `SELECT concat_ws(' ', (SELECT count(*) FROM orders), (SELECT count(*) FROM lines), (SELECT count(*) FROM log))`); got != "3 45005 45005" {
+		t.Errorf("orders, lines and log: %s", got)
+	}
+}
