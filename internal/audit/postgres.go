@@ -74,9 +74,9 @@ func (p *PostgresReader) Read(ctx context.Context, fn func(*Held) error) (err er
 	}
 	row := "'{}'"
 	if len(picked) > 0 {
-		row = "(SELECT row_to_json(r) FROM (SELECT " + strings.Join(picked, ", ") + ") r)"
+		row = "(SELECT row_to_json(exactly_row) FROM (SELECT " + strings.Join(picked, ", ") + ") exactly_row)"
 	}
-	rows := pg.ExecParams(ctx, "SELECT "+row+"::text, ("+writes+")::bigint, ctid::text FROM "+p.Table+" t", nil, nil, nil, nil)
+	rows := pg.ExecParams(ctx, "SELECT "+row+"::text, ("+writes+")::bigint, ctid::text FROM "+p.Table+" exactly_t", nil, nil, nil, nil)
 	defer func() {
 		if _, end := rows.Close(); err == nil && end != nil {
 			err = fmt.Errorf("read table %s: %w", p.Table, end)

@@ -122,7 +122,7 @@ func (r *RollupReader) Read(ctx context.Context, fn func(*Held) error) error {
 		}
 	}
 	cols := tables.QuoteAll(r.Key)
-	res := pg.ExecParams(ctx, "SELECT row_to_json(r)::text FROM (SELECT DISTINCT "+cols+" FROM "+r.Table+") r", nil, nil, nil, nil).Read()
+	res := pg.ExecParams(ctx, "SELECT row_to_json(exactly_key)::text FROM (SELECT DISTINCT "+cols+" FROM "+r.Table+") exactly_key", nil, nil, nil, nil).Read()
 	for _, row := range res.Rows {
 		if !known[string(row[0])] {
 			if err := fn(r.held(row[0], true)); err != nil {
@@ -159,7 +159,8 @@ func (r *RollupReader) compare(ctx context.Context, pg *pgconn.PgConn, sql strin
 	}
 	for _, row := range res.Rows {
 		known[string(row[0])] = true
-		if err := fn(r.held(row[0], string(row[1]) == "t")); err != nil {
+		// By the key as the source has it, which the table may write in another way.
+		if err := fn(r.held(row[2], string(row[1]) == "t")); err != nil {
 			return err
 		}
 	}
@@ -174,7 +175,8 @@ func jsonArray(items [][]byte) []byte {
 // it, with what the table has of them. Its parameter is a list of keys.
 func (r *RollupReader) statement(ctx context.Context, pg *pgconn.PgConn) (string, error) {
 	keys := tables.QuoteAll(r.Key)
-	with := "WITH affected AS (SELECT DISTINCT " + keys + " FROM jsonb_populate_recordset(NULL::" + r.Table + ", $1::jsonb) r), exactly_fresh AS (\n" +
+	with := "WITH exactly_input AS (SELECT exactly_j, exactly_key.* FROM jsonb_array_elements($1::jsonb) AS exactly_list(exactly_j)" +
+		" CROSS JOIN LATERAL jsonb_populate_record(NULL::" + r.Table + ", exactly_j) AS exactly_key), affected AS (SELECT DISTINCT " + keys + " FROM exactly_input), exactly_fresh AS (\n" +
 		strings.TrimRight(r.Query, "; \t\r\n") + "\n)"
 	d, err := pg.Prepare(ctx, "", with+" SELECT * FROM exactly_fresh", nil)
 	if err != nil {
@@ -185,10 +187,11 @@ func (r *RollupReader) statement(ctx context.Context, pg *pgconn.PgConn) (string
 		cols[i] = f.Name
 	}
 	all := func(from string) string {
-		return "SELECT " + keys + ", jsonb_agg(v ORDER BY v) AS has FROM (SELECT " + keys +
-			", (SELECT to_jsonb(c) FROM (SELECT " + tables.QuoteAll(cols) + ") c) AS v FROM " + from + ") rows GROUP BY " + keys
+		return "SELECT " + keys + ", jsonb_agg(exactly_v ORDER BY exactly_v) AS exactly_has FROM (SELECT " + keys +
+			", (SELECT to_jsonb(exactly_c) FROM (SELECT " + tables.QuoteAll(cols) + ") exactly_c) AS exactly_v FROM " + from + ") exactly_rows GROUP BY " + keys
 	}
-	return with + ", exactly_want AS (" + all("(SELECT typed.* FROM exactly_fresh f CROSS JOIN LATERAL jsonb_populate_record(NULL::"+r.Table+", to_jsonb(f)) AS typed) fresh") +
-		"), exactly_have AS (" + all(r.Table) + ") SELECT (SELECT row_to_json(k) FROM (SELECT " + keys + ") k)::text, exactly_want.has IS NOT DISTINCT FROM exactly_have.has" +
-		" FROM affected LEFT JOIN exactly_want USING (" + keys + ") LEFT JOIN exactly_have USING (" + keys + ")", nil
+	return with + ", exactly_want AS (" + all("(SELECT exactly_typed.* FROM exactly_fresh exactly_f CROSS JOIN LATERAL jsonb_populate_record(NULL::"+r.Table+", to_jsonb(exactly_f)) AS exactly_typed) exactly_made") +
+		"), exactly_have AS (" + all(r.Table) + ") SELECT (SELECT row_to_json(exactly_k) FROM (SELECT " + keys + ") exactly_k)::text, " +
+		"exactly_want.exactly_has IS NOT DISTINCT FROM exactly_have.exactly_has, exactly_j::text" +
+		" FROM exactly_input LEFT JOIN exactly_want USING (" + keys + ") LEFT JOIN exactly_have USING (" + keys + ")", nil
 }

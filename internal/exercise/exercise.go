@@ -138,6 +138,15 @@ func (x *exercise) say(format string, args ...any) {
 
 // setUp makes topics, tables and the pipeline file.
 func (x *exercise) setUp(ctx context.Context) error {
+	var err error
+	if x.db, err = pgx.Connect(ctx, x.o.DSN); err != nil {
+		return fmt.Errorf("%w: PostgreSQL: %w", ErrEnvironment, err)
+	}
+	if x.o.Fresh { // before anything is touched
+		if err := x.provenOurs(ctx); err != nil {
+			return fmt.Errorf("%w: PostgreSQL: %w", ErrEnvironment, err)
+		}
+	}
 	if err := x.kafka(ctx); err != nil {
 		return fmt.Errorf("%w: Kafka at %s: %w", ErrEnvironment, strings.Join(x.o.Brokers, ", "), err)
 	}

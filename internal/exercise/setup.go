@@ -98,13 +98,9 @@ CREATE TABLE ` + orders + ` (
 	pipeline_run_id uuid NOT NULL, updated_at timestamptz NOT NULL)`
 
 func (x *exercise) postgres(ctx context.Context) (err error) {
-	if x.db, err = pgx.Connect(ctx, x.o.DSN); err != nil {
-		return err
-	}
 	if x.o.Fresh {
-		const drop = "DROP TABLE IF EXISTS " + table + ", " + orders + ", exactly_ledger, exactly_ledger_verdicts"
-		if _, err := x.db.Exec(ctx, drop); err != nil {
-			return fmt.Errorf("remove the tables of an earlier run: %w", err)
+		if err := x.forgetTables(ctx); err != nil {
+			return err
 		}
 	}
 	var there bool
@@ -115,10 +111,50 @@ func (x *exercise) postgres(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := x.db.Exec(ctx, tables); err != nil {
+	if _, err := x.db.Exec(ctx, tables+"; COMMENT ON TABLE "+table+" IS '"+madeHere+"'; COMMENT ON TABLE "+orders+" IS '"+madeHere+"'"); err != nil {
 		return fmt.Errorf("create the tables: %w", err)
 	}
 	x.say("tables %s and %s", table, orders)
+	return nil
+}
+
+// madeHere is the comment that the tables carry: names alone do not say whose they
+// are.
+const madeHere = "made by exactly demo; its next run with --fresh may remove it, with its topics"
+
+// provenOurs refuses to remove anything unless the database says that an earlier run
+// of this command was here: the names are those of people's own tables and topics.
+func (x *exercise) provenOurs(ctx context.Context) error {
+	for _, name := range []string{table, orders} {
+		var there, ours bool
+		err := x.db.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL, coalesce(obj_description(to_regclass($1), 'pg_class') = $2, false)", name, madeHere).Scan(&there, &ours)
+		switch {
+		case err != nil:
+			return fmt.Errorf("look for tables of an earlier run: %w", err)
+		case there && !ours:
+			return fmt.Errorf("table %s was not made by this command, and --fresh leaves it and the topics alone: use another database, or remove them by hand", name)
+		case !there:
+			return fmt.Errorf("there is no table %s, so that nothing shows that an earlier run made the topics: if %s, %s and exactly.%s.* are there, remove them by hand; without --fresh this run makes its own", name, Raw, Enriched, pipeline)
+		}
+	}
+	return nil
+}
+
+// forgetTables removes those of an earlier run, and its marks.
+func (x *exercise) forgetTables(ctx context.Context) error {
+	if _, err := x.db.Exec(ctx, "DROP TABLE "+table+", "+orders); err != nil {
+		return fmt.Errorf("remove the tables of an earlier run: %w", err)
+	}
+	for _, marks := range []string{"exactly_ledger", "exactly_ledger_verdicts"} {
+		var there bool
+		err := x.db.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", marks).Scan(&there)
+		if err == nil && there {
+			_, err = x.db.Exec(ctx, "DELETE FROM "+marks+" WHERE pipeline = $1", pipeline)
+		}
+		if err != nil {
+			return fmt.Errorf("remove the marks of an earlier run from %s: %w", marks, err)
+		}
+	}
 	return nil
 }
 

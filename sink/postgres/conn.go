@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +45,9 @@ func (s *Sink) connect(ctx context.Context, name string) (*conn, error) {
 	cfg.RuntimeParams["application_name"] = name
 	cfg.RuntimeParams["standard_conforming_strings"] = "on"
 	cfg.RuntimeParams["client_encoding"] = "UTF8"
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.RuntimeParams)), func(k string) bool { return strings.EqualFold(k, "timezone") }) {
+		cfg.RuntimeParams["timezone"] = "UTC" // what a time without a zone means does not depend on the server
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
 	pg, err := pgconn.ConnectConfig(ctx, cfg)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -43,6 +44,14 @@ func tableOf(err error) string {
 	return ""
 }
 
+// stateTimeout: the statement took longer than statement_timeout, or somebody has
+// cancelled it.
+const stateTimeout = "57014"
+
+// serverClasses are those of the server's own errors. Functions and triggers may
+// raise any other (PostgreSQL manual, 43.9.1 and appendix A).
+var serverClasses = strings.Fields("00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44 53 54 55 57 58 72 F0 HV P0 XX")
+
 // refusal turns the error of a row's statement into a poison error; nil, where
 // it is not the row's fault. Classes by the PostgreSQL manual, appendix A.
 func refusal(what string, err error) error {
@@ -55,7 +64,7 @@ func refusal(what string, err error) error {
 		code = codeConstraint
 	case s[:2] == "22", s == "21000":
 		code = codeValue
-	case s[:2] == "P0", s[:2] == "38", s[:2] == "39":
+	case s[:2] == "P0", s[:2] == "38", s[:2] == "39", !slices.Contains(serverClasses, s[:2]):
 		code = codeRaised
 	case s[:2] == "54":
 		code = codeTooBig

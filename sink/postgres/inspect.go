@@ -42,6 +42,7 @@ type tableInfo struct {
 	oid     string
 	columns []column
 	filled  []string   // names of those that the database fills, and nobody else
+	guarded bool       // row-level security applies, under which there is no COPY
 	uniques [][]string // of every unique index that ON CONFLICT can name
 }
 
@@ -68,7 +69,7 @@ const uniqueColumnsQuery = `SELECT x.indexrelid::text, a.attname
 
 // inspect looks at a table.
 func (c *conn) inspect(ctx context.Context, name tableName) (*tableInfo, error) {
-	rows, err := c.query(ctx, `SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = to_regclass($1)`, []byte(name.String()))
+	rows, err := c.query(ctx, `SELECT c.oid, c.relkind, row_security_active(c.oid) FROM pg_class c WHERE c.oid = to_regclass($1)`, []byte(name.String()))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("look for table %s: %w", name, err)
@@ -79,7 +80,7 @@ func (c *conn) inspect(ctx context.Context, name tableName) (*tableInfo, error) 
 	if relkind != "r" && relkind != "p" {
 		return nil, sink.Fatal(fmt.Errorf("%s is no table (relkind %s): the sink writes to tables, partitioned ones too", name, relkind))
 	}
-	t := &tableInfo{name: name, oid: string(oid)}
+	t := &tableInfo{name: name, oid: string(oid), guarded: string(rows[0][2]) == "t"}
 	if rows, err = c.query(ctx, columnsQuery, oid); err != nil {
 		return nil, fmt.Errorf("look at the columns of table %s: %w", name, err)
 	}
@@ -124,7 +125,8 @@ func columnOf(r [][]byte) column {
 	case base == "uuid":
 		c.kind, c.exact = kindUUID, true
 	case base == "text" || base == "varchar":
-		c.kind, c.exact = kindText, deterministic
+		// varchar(n) cuts blanks off, so that texts that differ may be the same key.
+		c.kind, c.exact = kindText, deterministic && (base == "text" || string(r[5]) == "-1" && string(r[6]) == "-1")
 	case category == "S":
 		c.kind, c.plain = kindText, true // citext and the like
 	case typtype == "e":

@@ -245,8 +245,11 @@ func arrays(n int) string {
 }
 
 // copyFrom writes the statement that takes rows of the given columns as a
-// stream.
+// stream; "", where the server would not have it.
 func (p *plan) copyFrom(cols []int) string {
+	if p.info.guarded {
+		return ""
+	}
 	names := make([]string, len(cols))
 	for i, c := range cols {
 		names[i] = p.name(c)

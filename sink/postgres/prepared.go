@@ -273,7 +273,7 @@ func (t *stagedTask) Sweep(ctx context.Context, keep []sink.Committable) error {
 		if err := t.abort(ctx, name, by); err != nil {
 			return t.s.wrap("sweep", err)
 		}
-		logger(t.o).Info("prepared_transaction_swept", "sink", t.o.Sink, "gid", name)
+		logger(t.o).Info("prepared_transaction_swept", "gid", name)
 	}
 	return nil
 }

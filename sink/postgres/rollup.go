@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -43,7 +44,7 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 	r.lock = fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockOf(p.info))
 	r.remove = "DELETE FROM " + p.info.name.String() + " AS dst USING " + from + " WHERE " + strings.Join(conds, " AND ")
 	fresh := "WITH affected (" + tables.QuoteAll(cfg.Key) + ") AS (SELECT DISTINCT " + strings.Join(casts, ", ") + " FROM " + from + "), exactly_fresh AS (\n" +
-		strings.TrimRight(cfg.Query, "; \t\r\n") + "\n) "
+		r.query(cfg) + "\n) "
 	d, err := c.pg.Prepare(ctx, "", fresh+"SELECT * FROM exactly_fresh", r.types)
 	if err != nil {
 		return nil, fmt.Errorf("query: %w", unfit(lost(err)))
@@ -51,6 +52,9 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 	cols, err := r.columns(d.Fields, cfg)
 	if err != nil {
 		return nil, sink.Fatal(err)
+	}
+	if err := r.readsItself(ctx, c, cfg, casts); err != nil {
+		return nil, err
 	}
 	values := make([]string, len(cols))
 	for i, col := range cols {
@@ -70,6 +74,55 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 	}
 	return r, nil
 }
+
+// readsItself refuses a query over the table that it fills: the old rows are deleted
+// before it runs. The server's plan says what is read; affected is one of no rows
+// here, which the planner does not know.
+func (r *rollup) readsItself(ctx context.Context, c *conn, cfg Config, casts []string) error {
+	none := make([]string, len(casts))
+	for i, k := range r.p.key {
+		none[i] = "nullif(relname::text, relname::text)::" + r.p.info.columns[k].cast // no constant
+	}
+	sql := "EXPLAIN (VERBOSE, FORMAT JSON) WITH affected (" + tables.QuoteAll(cfg.Key) + ") AS (SELECT " + strings.Join(none, ", ") +
+		" FROM pg_catalog.pg_class WHERE oid = 0), exactly_fresh AS (\n" + r.query(cfg) + "\n) SELECT * FROM exactly_fresh"
+	rows, err := c.query(ctx, sql)
+	if err != nil {
+		return fmt.Errorf("query: %w", unfit(err))
+	}
+	own, err := c.query(ctx, "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid", []byte(r.p.info.oid))
+	if err != nil || len(own) == 0 {
+		return fmt.Errorf("look for table %s: %w", r.p.info.name, err)
+	}
+	var plan any
+	if err := json.Unmarshal(rows[0][0], &plan); err != nil {
+		return fmt.Errorf("read the plan of query: %w", err)
+	}
+	if scans(plan, string(own[0][0]), string(own[0][1])) {
+		return sink.Fatal(fmt.Errorf("query: it reads table %s, which it fills: the old rows of a key are removed before it runs; let it read what the sinks in from write", r.p.info.name))
+	}
+	return nil
+}
+
+// scans looks for a table in a plan of EXPLAIN.
+func scans(plan any, schema, table string) bool {
+	switch p := plan.(type) {
+	case []any:
+		return slices.ContainsFunc(p, func(e any) bool { return scans(e, schema, table) })
+	case map[string]any:
+		if p["Relation Name"] == table && p["Schema"] == schema {
+			return true
+		}
+		for _, v := range p {
+			if scans(v, schema, table) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// query is that of the settings, to be put between brackets.
+func (r *rollup) query(cfg Config) string { return strings.TrimRight(cfg.Query, "; \t\r\n") }
 
 // unfit classes what the server has against the statements. A table that is
 // missing may be made by the sink that query follows.

@@ -219,6 +219,7 @@ func (t *stagedTask) write(ctx context.Context, l *stagedLane) (refused []sink.V
 		if !errors.Is(err, errRefused) {
 			return refused, err
 		}
+		l.task.drop() // as task.apply does
 	}
 	return nil, err
 }

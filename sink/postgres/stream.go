@@ -12,7 +12,7 @@ import (
 
 // streams: the records go into one table by COPY, as they are made.
 func (w *writer) streams() bool {
-	return len(w.plans) == 1 && w.plans[0].mode == modeAppend && w.plans[0].x.Each == nil
+	return len(w.plans) == 1 && w.plans[0].mode == modeAppend && w.plans[0].x.Each == nil && !w.plans[0].info.guarded
 }
 
 // stream makes rows for COPY, which takes in what is there while the next ones are

@@ -30,6 +30,7 @@ type task struct {
 	ledger tableName
 	params []column // of the statement
 	c      *conn    // nil: not connected
+	most   int      // records of a transaction: fewer, where more have taken too long; 0: as many as there may be
 }
 
 func (t *task) marks(c *conn) *ledger { return &ledger{c: c, table: t.ledger, o: t.o} }
@@ -86,8 +87,16 @@ func (t *task) drop() {
 func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
 	ctx, cancel := t.timeout(ctx)
 	defer cancel()
-	return tables.Split(b, t.s.transaction(), func(part sink.Batch) ([]sink.Verdict, error) {
+	if t.most == 0 {
+		t.most = t.s.transaction()
+	}
+	return tables.Split(b, t.most, func(part sink.Batch) ([]sink.Verdict, error) {
 		vs, err := t.apply(ctx, part)
+		if state(err) == stateTimeout {
+			t.most = max(1, len(part.Records)/2)
+		} else if err == nil {
+			t.most = min(2*t.most, t.s.transaction())
+		}
 		return vs, t.s.wrap(fmt.Sprintf("apply behind %s to", part.Prev), err)
 	})
 }
@@ -102,6 +111,7 @@ func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err 
 		if !errors.Is(err, errRefused) {
 			return vs, err
 		}
+		t.drop() // the table may have been altered, of which sessions know less than they think
 	}
 	return nil, err
 }

@@ -142,7 +142,6 @@ func (w *writer) put(ctx context.Context, c *conn, entries []sink.Entry, careful
 			}
 			continue
 		}
-		w.byKey(items)
 		if err := w.part(ctx, c, items); err != nil {
 			return err
 		}
@@ -266,13 +265,6 @@ func (w *writer) statement(it *item) error {
 	return nil
 }
 
-// byKey puts items in the order in which all tasks lock rows, where there is one.
-func (w *writer) byKey(items []item) {
-	if len(w.plans) == 1 && w.plans[0].mode == modeUpsert && !w.plans[0].inTurn && w.plans[0].x.Each == nil {
-		slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(a.writes[0].key, b.writes[0].key) })
-	}
-}
-
 // errRefused: a statement of the batch was refused for what a row holds. The
 // transaction is gone; it has to be made again row by row where need be.
 var errRefused = errors.New("the database refused a row")
@@ -332,7 +324,8 @@ func (w *writer) refusal(err error) error {
 }
 
 // part executes what items write under a savepoint, and halves what is refused
-// until the records at fault are alone.
+// until the records at fault are alone: in the order of the source, since a row may
+// need the one before it.
 func (w *writer) part(ctx context.Context, c *conn, items []item) error {
 	if len(items) == 0 {
 		return nil
@@ -345,16 +338,47 @@ func (w *writer) part(ctx context.Context, c *conn, items []item) error {
 	if verdict == nil {
 		return err
 	}
-	if err := c.exec(ctx, "ROLLBACK TO SAVEPOINT exactly; RELEASE SAVEPOINT exactly"); err != nil {
-		return err
+	if undo := c.exec(ctx, undoPart); undo != nil {
+		return undo
 	}
 	if len(items) == 1 {
-		w.refuse(items[0].pos, verdict)
-		return nil
+		if state(err) == stateTwice && len(items[0].writes) > 1 {
+			verdict, err = w.apart(ctx, c, items[0])
+		}
+		if verdict != nil {
+			w.refuse(items[0].pos, verdict)
+			err = nil
+		}
+		return err
 	}
 	middle := len(items) / 2
 	if err := w.part(ctx, c, items[:middle]); err != nil {
 		return err
 	}
 	return w.part(ctx, c, items[middle:])
+}
+
+const (
+	undoPart = "ROLLBACK TO SAVEPOINT exactly; RELEASE SAVEPOINT exactly"
+	// stateTwice: one statement would write a row twice (cardinality_violation).
+	stateTwice = "21000"
+)
+
+// apart executes the writes of one record one by one: keys of two of its rows that
+// differ as text are the same to the database.
+func (w *writer) apart(ctx context.Context, c *conn, it item) (verdict, err error) {
+	if err := c.exec(ctx, "SAVEPOINT exactly"); err != nil {
+		return nil, err
+	}
+	for i := range it.writes {
+		err := w.write(ctx, c, []item{{pos: it.pos, remove: it.remove, writes: it.writes[i : i+1]}}, "", "")
+		if err == nil {
+			continue
+		}
+		if verdict = w.refusal(err); verdict == nil {
+			return nil, err
+		}
+		return verdict, c.exec(ctx, undoPart)
+	}
+	return nil, c.exec(ctx, "RELEASE SAVEPOINT exactly")
 }

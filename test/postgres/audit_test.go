@@ -48,7 +48,7 @@ sinks:
       table: payments.merchants
       key: [merchant_id]
       from: [rows]
-      query: SELECT merchant_id, status, sum(amount_cents) AS cents, count(*) AS payments FROM payments.rows CROSS JOIN LATERAL
+      query: SELECT merchant_id, status, sum(amount_cents) AS cents, count(*) AS payments, count(*) AS c, 1 AS r FROM payments.rows CROSS JOIN LATERAL
         (SELECT CASE WHEN amount_cents >= 20000 THEN 'large' ELSE 'small' END AS status) s JOIN affected USING (merchant_id) GROUP BY merchant_id, status
 http: { listen: "" }
 audit: { id: payment_id }
@@ -58,10 +58,10 @@ const auditedDDL = `CREATE SCHEMA payments;
 CREATE TABLE payments.rows (payment_id uuid PRIMARY KEY, amount_cents numeric(20,2), merchant_id text, event_time timestamptz,
   fee_cents bigint, processed_at timestamptz, checkpoint_id bigint, insert_count int, note text DEFAULT 'mine', exactly_order bytea);
 CREATE TABLE payments.log (payment_id text, fee bigint, at timestamptz, seq bigserial);
-CREATE TABLE payments.bills (payment_id uuid PRIMARY KEY, cents bigint);
+CREATE TABLE payments.bills (payment_id uuid PRIMARY KEY, cents bigint, r text, t text);
 CREATE TABLE payments.entries (payment_id uuid REFERENCES payments.bills, side text, cents bigint, PRIMARY KEY (payment_id, side));
 CREATE TABLE payments.steps (payment_id text, step text, at int);
-CREATE TABLE payments.merchants (merchant_id text, status text, cents numeric(20,2), payments int)`
+CREATE TABLE payments.merchants (merchant_id text, status text, cents numeric(20,2), payments int, c int, r int)`
 
 // An audit of tables is right after a run, and finds what was harmed by hand.
 func TestAuditFinds(t *testing.T) {
@@ -144,7 +144,7 @@ func TestAuditFinds(t *testing.T) {
 		"INSERT INTO payments.steps SELECT * FROM payments.steps LIMIT 1",
 		"UPDATE payments.merchants SET cents = cents + 1 WHERE merchant_id = 'merchant-003' AND status = 'large'",
 		"DELETE FROM payments.merchants WHERE merchant_id = 'merchant-004' AND status = 'small'",
-		"INSERT INTO payments.merchants VALUES ('merchant-new', 'small', 1, 1)",
+		"INSERT INTO payments.merchants VALUES ('merchant-new', 'small', 1, 1, 1, 1)",
 	} {
 		if _, err := c.Exec(t.Context(), harm); err != nil {
 			t.Fatal(err)

@@ -49,6 +49,17 @@ func TestReplace(t *testing.T) {
 	if got := column(t, c, rows); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	// What the query gives of other days is left out.
+	wide := revenue(dsn)
+	wide.Query = "SELECT s.day, shop, sum(cents) AS cents, count(*) AS sales FROM sales s, affected GROUP BY s.day, shop -- all days"
+	o := owner()
+	o.Sink = "wide"
+	if vs := apply(t, open(t, wide, o), []string{`{"day":"2026-01-02"}`}); len(vs) > 0 {
+		t.Error(vs)
+	}
+	if got := column(t, c, `SELECT day || shop || sales FROM revenue ORDER BY day, shop`); got != "2026-01-01a1 | 2026-01-01b1 | 2026-01-02a1 | 2026-01-03stays3" {
+		t.Errorf("got  %s", got)
+	}
 	// A day whose last row is gone is empty.
 	if _, err := c.Exec(t.Context(), "DELETE FROM sales WHERE day = '2026-01-02'"); err != nil {
 		t.Fatal(err)
@@ -155,6 +166,9 @@ func TestReplaceRefused(t *testing.T) {
 		{"twice", func(c *postgres.Config) {
 			c.Query = "SELECT day, shop, cents, cents FROM sales JOIN affected USING (day)"
 		}, `two columns "cents"`},
+		{"itself", func(c *postgres.Config) {
+			c.Query = "SELECT day, shop, cents, sales FROM revenue JOIN affected USING (day)"
+		}, "which it fills"},
 		{"not SQL", func(c *postgres.Config) { c.Query = "SELEC 1 FROM affected" }, "syntax error"},
 		{"two statements", func(c *postgres.Config) { c.Query = "SELECT 1 FROM affected; DROP TABLE sales" }, "syntax error"},
 		{"wrong types", func(c *postgres.Config) {

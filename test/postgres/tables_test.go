@@ -3,9 +3,11 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"exactly/record"
 	"exactly/sink"
@@ -175,5 +177,182 @@ func TestTablesLarge(t *testing.T) {
 	}
 	if got := column(t, c, `SELECT concat_ws(' ', (SELECT count(*) FROM orders), (SELECT count(*) FROM lines), (SELECT count(*) FROM log))`); got != "3 45005 45005" {
 		t.Errorf("orders, lines and log: %s", got)
+	}
+}
+
+// TestNeighbours: a refused row takes nobody with it, although the others need each
+// other: a row that refers to the one before it, and a unique value that moves from
+// one key to the next.
+func TestNeighbours(t *testing.T) {
+	dsn, c := database(t, `CREATE TABLE t (id int PRIMARY KEY, boss int REFERENCES t, email text UNIQUE, v int CHECK (v < 100))`)
+	for _, mode := range []string{"upsert", "two_phase"} {
+		if _, err := c.Exec(t.Context(), "TRUNCATE t; INSERT INTO t VALUES (12, NULL, 'q', 0)"); err != nil {
+			t.Fatal(err)
+		}
+		cfg := postgres.Config{DSN: dsn, Table: "t", Key: []string{"id"}, LedgerTable: "ledger_" + mode}
+		vs := []string{`{"id":2,"v":1}`, `{"id":1,"boss":2,"v":1}`, `{"id":9,"v":1000}`, `{"id":12,"email":"q2"}`, `{"id":11,"email":"q"}`}
+		if mode == "upsert" {
+			if refused := apply(t, open(t, cfg, owner()), vs); len(refused) != 1 || refused[0].Pos.Index != 3 {
+				t.Errorf("%s: verdicts %v", mode, refused)
+			}
+		} else {
+			task := openStaged(t, cfg, owner())
+			if err := task.Write(t.Context(), 1, values(vs...)); err != nil {
+				t.Fatal(err)
+			}
+			var poison *sink.PoisonError
+			if err := task.Flush(t.Context(), 1); !errors.As(err, &poison) || fmt.Sprint(poison.Index) != "[2]" {
+				t.Errorf("%s: refused %v", mode, err)
+			}
+			cs, err := task.Prepare(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := task.Commit(t.Context(), cs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := column(t, c, "SELECT concat_ws(' ', id, boss, email) FROM t ORDER BY id"); got != "1 2 | 2 | 11 q | 12 q2" {
+			t.Errorf("%s: %s", mode, got)
+		}
+	}
+}
+
+// TestSameKeyToTheDatabase: keys that differ as text and are one to the database, in
+// one record and in several.
+func TestSameKeyToTheDatabase(t *testing.T) {
+	dsn, c := database(t, `CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+		CREATE TABLE e (k text COLLATE any_case PRIMARY KEY, v int); CREATE TABLE b (k varchar(3) PRIMARY KEY, v int)`)
+	cfg := postgres.Config{DSN: dsn, Tables: []postgres.Table{{
+		Table: "e", Each: "l", Key: []string{"k"}, Columns: map[string]string{"k": "each.item.k", "v": "each.item.v"},
+	}}}
+	if vs := apply(t, open(t, cfg, owner()), []string{`{"l":[{"k":"A","v":1},{"k":"a","v":2}]}`, `{"l":[{"k":"a","v":3}]}`, `{"l":[{"k":"B","v":1},{"k":"b","v":2}]}`}); len(vs) > 0 {
+		t.Errorf("verdicts %v", vs)
+	}
+	if got := column(t, c, "SELECT lower(k) || v FROM e ORDER BY 1"); got != "a3 | b2" {
+		t.Errorf("elements: %s", got)
+	}
+	o := owner()
+	o.Sink = "other"
+	if vs := apply(t, open(t, postgres.Config{DSN: dsn, Table: "b", Key: []string{"k"}}, o), []string{`{"k":"abc ","v":1}`, `{"k":"abc","v":2}`, `{"k":"xyz","v":3}`, `{"k":"xyz ","v":4}`}); len(vs) > 0 {
+		t.Errorf("verdicts %v", vs)
+	}
+	if got := column(t, c, "SELECT k || v FROM b ORDER BY 1"); got != "abc2 | xyz4" {
+		t.Errorf("varchar(3): %s", got)
+	}
+}
+
+// TestDeletesInTurn: writes and deletes of several tables do not cross, also where no
+// row keeps its place.
+func TestDeletesInTurn(t *testing.T) {
+	dsn, c := database(t, strings.ReplaceAll(ordersDDL, ", exactly_order bytea", ""))
+	cfg := orders(dsn)
+	cfg.Tables = cfg.Tables[:2]
+	b := batch(1, order("k", "ada", line("x", 1), line("y", 2)), "", order("k", "ann", line("z", 1)), "", order("k", "eve", line("w", 1)))
+	if res, err := open(t, cfg, owner()).Apply(t.Context(), b); err != nil || len(res.Verdicts) > 0 {
+		t.Fatal(res, err)
+	}
+	if got := column(t, c, `SELECT o.id || customer || line || sku FROM orders o JOIN lines l USING (id)`); got != "keve0w" {
+		t.Errorf("got %s", got)
+	}
+	o := owner()
+	o.Generation++
+	s, err := postgres.New("out", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.(sink.Outbox).OpenOutbox(t.Context(), o, sink.Pos{}); err == nil || !strings.Contains(err.Error(), "exactly_order") {
+		t.Errorf("a further generation: %v", err)
+	}
+	if _, err := c.Exec(t.Context(), "ALTER TABLE orders ADD COLUMN exactly_order bytea"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.(sink.Outbox).OpenOutbox(t.Context(), o, sink.Pos{}); err == nil || !strings.Contains(err.Error(), `"lines"`) {
+		t.Errorf("a further generation, with a column in the first table: %v", err)
+	}
+}
+
+// TestLongRunsOfShapes: records that fill other columns come in long runs.
+func TestLongRunsOfShapes(t *testing.T) {
+	dsn, c := database(t, "CREATE TABLE t (id int, a text DEFAULT 'd', b text DEFAULT 'd')")
+	var vs []string
+	for i := range 400 {
+		vs = append(vs, fmt.Sprintf(`{"id":%d,%q:"x\\\ty\\\\"}`, i, []string{"a", "b"}[i/100%2]))
+	}
+	vs = append(vs, `{"id":400}`, `{"id":401,"a":null,"b":"x"}`)
+	if refused := apply(t, open(t, postgres.Config{DSN: dsn, Table: "t", Mode: "append"}, owner()), vs); len(refused) > 0 {
+		t.Errorf("verdicts %v", refused)
+	}
+	if got := column(t, c, `SELECT count(*) || coalesce(a, 'null') || b FROM t GROUP BY a, b ORDER BY 1`); got != "1dd | 1nullx | 200dx\\\ty\\\\ | 200x\\\ty\\\\d" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestRowSecurity: where the server has no COPY, rows go in by INSERT.
+func TestRowSecurity(t *testing.T) {
+	dsn, c := database(t, `CREATE TABLE t (id int); ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (true);
+		DROP ROLE IF EXISTS guarded; CREATE ROLE guarded LOGIN; GRANT ALL ON t TO guarded; GRANT ALL ON SCHEMA public TO guarded`)
+	var vs []string
+	for i := range 300 {
+		vs = append(vs, fmt.Sprintf(`{"id":%d}`, i))
+	}
+	cfg := postgres.Config{DSN: strings.Replace(dsn, "postgres@", "guarded@", 1), Table: "t", Mode: "append"}
+	if refused := apply(t, open(t, cfg, owner()), vs); len(refused) > 0 || column(t, c, "SELECT count(*)::text FROM t") != "300" {
+		t.Errorf("verdicts %v", refused)
+	}
+	if _, err := c.Exec(t.Context(), "DROP OWNED BY guarded; DROP ROLE guarded"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRaised: a trigger may raise whatever state it likes; and a table that was
+// altered meanwhile is looked at again before a row is refused.
+func TestRaised(t *testing.T) {
+	dsn, c := database(t, `CREATE TABLE t (id int PRIMARY KEY, v int);
+		CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.v = 7 THEN RAISE EXCEPTION 'no sevens' USING ERRCODE = 'BR001'; END IF; RETURN NEW; END $$;
+		CREATE TRIGGER f BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f()`)
+	task := open(t, postgres.Config{DSN: dsn, Table: "t", Key: []string{"id"}}, owner())
+	b := batch(1, `{"id":1,"v":1}`, `{"id":2,"v":7}`, `{"id":3,"v":3}`)
+	res, err := task.Apply(t.Context(), b)
+	if err != nil || len(res.Verdicts) != 1 || res.Verdicts[0].Code != "raised" {
+		t.Fatal(res, err)
+	}
+	if _, err := c.Exec(t.Context(), "ALTER TABLE t ALTER v TYPE bigint"); err != nil {
+		t.Fatal(err)
+	}
+	next := batch(2, `{"id":4,"v":3000000000}`)
+	next.Prev = res.Through
+	if res, err = task.Apply(t.Context(), next); err != nil || len(res.Verdicts) > 0 {
+		t.Error(res, err)
+	}
+	if got := column(t, c, "SELECT id || '=' || v FROM t ORDER BY id"); got != "1=1 | 3=3 | 4=3000000000" {
+		t.Error(got)
+	}
+}
+
+// TestSlowStatements: a batch that takes longer than a statement may is made smaller
+// until it does not.
+func TestSlowStatements(t *testing.T) {
+	dsn, c := database(t, `CREATE TABLE t (id int PRIMARY KEY);
+		CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END $$;
+		CREATE TRIGGER f BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()`)
+	var vs []string
+	for i := range 200 {
+		vs = append(vs, fmt.Sprintf(`{"id":%d}`, i))
+	}
+	task := open(t, postgres.Config{DSN: dsn, Table: "t", Key: []string{"id"}, StatementTimeout: 500 * time.Millisecond}, owner())
+	b := batch(1, vs...)
+	for tries := 0; b.Prev != b.Through; tries++ {
+		res, err := task.Apply(t.Context(), b)
+		if err != nil && sink.Classify(err) != sink.ClassTransient || tries > 50 {
+			t.Fatal(tries, err)
+		}
+		for len(b.Records) > 0 && !res.Through.Before(b.Records[0].Pos) {
+			b.Records = b.Records[1:]
+		}
+		b.Prev = res.Through
+	}
+	if got := column(t, c, "SELECT count(*)::text FROM t"); got != "200" {
+		t.Errorf("%s rows", got)
 	}
 }
