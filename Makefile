@@ -70,12 +70,12 @@ bench: build tools ## figures beside a hand-written loop, about a quarter of an 
 
 .PHONY: bench-tables
 bench-tables: build tools ## rows into PostgreSQL beside COPY and an upsert by hand, about three minutes, into docs/results
-	rm -rf $(BENCH) && mkdir -p $(BENCH)
-	test/services/postgres.sh start $(BENCH) 19293
-	bin/exactly bench tables --postgres "postgres://postgres@127.0.0.1:19293/postgres?sslmode=disable" $(ARGS) >$(BENCH)/tables.md; code=$$?; \
-	test/services/postgres.sh stop $(BENCH); \
-	if [ -s $(BENCH)/tables.md ]; then cp $(BENCH)/tables.md docs/results/tables.md; cat $(BENCH)/tables.md; fi; \
-	rm -rf $(BENCH); exit $$code
+	@dir=$$(mktemp -d) && chmod 755 $$dir && \
+	test/services/postgres.sh start $$dir 19293 && \
+	bin/exactly bench tables --postgres "postgres://postgres@127.0.0.1:19293/postgres?sslmode=disable" $(ARGS) >$$dir/tables.md; code=$$?; \
+	test/services/postgres.sh stop $$dir; \
+	if [ -s $$dir/tables.md ]; then cp $$dir/tables.md docs/results/tables.md; cat $$dir/tables.md; fi; \
+	rm -rf $$dir; exit $$code
 
 .PHONY: suites
 suites: ## list the suites and their budgets
