@@ -53,7 +53,9 @@ func TestSnippets(t *testing.T) {
 // "" where it is only some settings.
 func pipelineAround(kind, snippet string) string {
 	const head = "pipeline: snippets\nkafka: { brokers: [\"localhost:9092\"] }\nsource: { topics: [in] }\nsinks:\n"
-	indented := func(by string) string { return by + strings.ReplaceAll(strings.TrimRight(snippet, "\n"), "\n", "\n"+by) + "\n" }
+	indented := func(by string) string {
+		return by + strings.ReplaceAll(strings.TrimRight(snippet, "\n"), "\n", "\n"+by) + "\n"
+	}
 	first, rest, _ := strings.Cut(snippet, "\n")
 	var sinks string
 	switch {
