@@ -27,7 +27,7 @@ func TestFeedRefusesGaps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &feed{w: &Worker{}, pos: at(1), held: c.entries, tail: outbox.NewTail(1, at(9))}
+			f := &feed{w: &Worker{}, most: 10, pos: at(1), held: c.entries, tail: outbox.NewTail(1, at(9))}
 			if err := f.contiguous(c.entries); errors.Is(err, errOutboxGap) != c.gap {
 				t.Errorf("contiguous: %v, want a gap: %t", err, c.gap)
 			}
