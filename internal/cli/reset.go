@@ -42,20 +42,11 @@ func newReset(a *app) *cobra.Command {
 }
 
 func (a *app) reset(ctx context.Context, path string, o exactly.ResetOptions, asJSON, unsafePoints bool) (err error) {
-	f, err := config.Load(path, a.kinds, a.env)
+	p, err := a.offline("exactly reset", path, unsafePoints)
 	if err != nil {
 		return err
 	}
-	points, err := a.failPoints("exactly reset", unsafePoints)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, points.Close()) }()
-	p, err := catalog.Pipeline(f, a.log)
-	if err != nil {
-		return err
-	}
-	p.Failpoints = points
+	defer func() { err = errors.Join(err, p.Failpoints.Close()) }()
 	res, err := p.Reset(ctx, o)
 	if err != nil {
 		return err
@@ -63,7 +54,7 @@ func (a *app) reset(ctx context.Context, path string, o exactly.ResetOptions, as
 	if asJSON {
 		return writeJSON(a.out, res)
 	}
-	fmt.Fprintf(a.out, "pipeline %s: generation %d ended, generation %d begins with %d tasks at\n", f.Pipeline, res.From, res.Generation, res.Tasks)
+	fmt.Fprintf(a.out, "pipeline %s: generation %d ended, generation %d begins with %d tasks at\n", p.Name, res.From, res.Generation, res.Tasks)
 	for _, t := range slices.Sorted(maps.Keys(res.Starts)) {
 		for partition, offset := range res.Starts[t] {
 			fmt.Fprintf(a.out, "  %s-%d@%d\n", t, partition, offset)
@@ -71,4 +62,22 @@ func (a *app) reset(ctx context.Context, path string, o exactly.ResetOptions, as
 	}
 	_, err = fmt.Fprintf(a.out, "nothing reads these topics any more: %s\n", strings.Join(res.OldTopics, ", "))
 	return err
+}
+
+// offline makes the pipeline of a command that works while no worker runs. The
+// caller closes its fail points.
+func (a *app) offline(cmd, path string, unsafePoints bool) (p exactly.Pipeline, err error) {
+	f, err := config.Load(path, a.kinds, a.env)
+	if err != nil {
+		return p, err
+	}
+	points, err := a.failPoints(cmd, unsafePoints)
+	if err != nil {
+		return p, err
+	}
+	if p, err = catalog.Pipeline(f, a.log); err != nil {
+		return p, errors.Join(err, points.Close())
+	}
+	p.Failpoints = points
+	return p, nil
 }

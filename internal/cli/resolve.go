@@ -12,8 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"exactly"
-	"exactly/internal/catalog"
-	"exactly/internal/config"
 	"exactly/internal/engine"
 )
 
@@ -48,20 +46,11 @@ func (a *app) resolve(ctx context.Context, path string, o exactly.ResolveOptions
 	if o.Wait <= 0 {
 		return usageError{cmd: "exactly resolve", err: fmt.Errorf("--wait %s: must be above 0", o.Wait)}
 	}
-	f, err := config.Load(path, a.kinds, a.env)
+	p, err := a.offline("exactly resolve", path, unsafePoints)
 	if err != nil {
 		return err
 	}
-	points, err := a.failPoints("exactly resolve", unsafePoints)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, points.Close()) }()
-	p, err := catalog.Pipeline(f, a.log)
-	if err != nil {
-		return err
-	}
-	p.Failpoints = points
+	defer func() { err = errors.Join(err, p.Failpoints.Close()) }()
 	res, err := p.Resolve(ctx, o)
 	if res.Pipeline == "" {
 		return err // it did not begin

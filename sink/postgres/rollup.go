@@ -53,7 +53,7 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 	if err != nil {
 		return nil, sink.Fatal(err)
 	}
-	if err := r.readsItself(ctx, c, cfg, casts); err != nil {
+	if err := r.readsItself(ctx, c, cfg); err != nil {
 		return nil, err
 	}
 	values := make([]string, len(cols))
@@ -78,8 +78,8 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 // readsItself refuses a query over the table that it fills: the old rows are deleted
 // before it runs. The server's plan says what is read; affected is one of no rows
 // here, which the planner does not know.
-func (r *rollup) readsItself(ctx context.Context, c *conn, cfg Config, casts []string) error {
-	none := make([]string, len(casts))
+func (r *rollup) readsItself(ctx context.Context, c *conn, cfg Config) error {
+	none := make([]string, len(r.p.key))
 	for i, k := range r.p.key {
 		none[i] = "nullif(relname::text, relname::text)::" + r.p.info.columns[k].cast // no constant
 	}
@@ -237,9 +237,8 @@ func (r *rollup) affected(ctx context.Context, c *conn, w *writer, entries []sin
 			continue
 		}
 		var text []byte
-		vals := make([][]byte, len(r.p.key))
+		vals := row.pick(r.p.key)
 		for j, k := range r.p.key {
-			vals[j] = row.vals[k]
 			text = appendKey(text, vals[j], &r.p.info.columns[k])
 		}
 		k := of[string(text)]

@@ -33,6 +33,15 @@ func (r *row) set(col int, v []byte) {
 	r.vals[col], r.mask[col] = v, 1
 }
 
+// pick gives the values of some columns, which stay when the row is used again.
+func (r *row) pick(cols []int) [][]byte {
+	vals := make([][]byte, len(cols))
+	for i, c := range cols {
+		vals[i] = r.vals[c]
+	}
+	return vals
+}
+
 // each fills the row once for every element of the list, if the table is one of
 // elements, else once, and calls f. Its error is poison.
 func (r *row) each(pos sink.Pos, f func() error) error {

@@ -34,31 +34,22 @@ var _ io.Reader = (*stream)(nil)
 func (w *writer) stream(ctx context.Context, c *conn, entries []sink.Entry) error {
 	s := &stream{w: w, r: w.rows[0], rest: entries}
 	s.next()
-	b, waiting := &pgconn.Batch{}, false
-	flush := func() error {
-		if !waiting {
-			return nil
-		}
-		_, err := c.run(ctx, b)
-		b, waiting = &pgconn.Batch{}, false
-		return w.failed(err)
-	}
+	q := queued{c: c, b: &pgconn.Batch{}}
 	for s.shape != nil {
 		head := s.head()
 		if len(head.vals) < copyRows {
-			head.add(b, 0, len(head.vals))
-			waiting = true
+			head.add(q.next(), 0, len(head.vals))
 			continue
 		}
-		if err := flush(); err != nil {
-			return err
+		if err := q.flush(ctx); err != nil {
+			return w.failed(err)
 		}
 		s.buf, s.done = copyText(head.vals), 0
 		if err := c.copy(ctx, head.copy, s); err != nil {
 			return w.failed(err)
 		}
 	}
-	return flush()
+	return w.failed(q.flush(ctx))
 }
 
 // next makes the row of the next record that is not refused.
@@ -85,11 +76,7 @@ func (s *stream) head() *group {
 	s.run = s.shape
 	g := &group{sql: s.run.sql, types: s.run.types, copy: s.r.p.copyFrom(s.run.cols)}
 	for s.shape == s.run && len(g.vals) < copyRows {
-		vals := make([][]byte, len(s.run.cols))
-		for i, c := range s.run.cols {
-			vals[i] = s.r.vals[c]
-		}
-		g.vals = append(g.vals, vals)
+		g.vals = append(g.vals, s.r.pick(s.run.cols))
 		s.next()
 	}
 	return g

@@ -190,11 +190,7 @@ func (w *writer) rowsOf(it *item) error {
 	for i, r := range w.rows {
 		err := r.each(it.pos, func() error {
 			s := r.p.shape(r.mask)
-			vals := make([][]byte, len(s.cols))
-			for i, c := range s.cols {
-				vals[i] = r.vals[c]
-			}
-			it.writes = append(it.writes, write{table: i, shape: s, key: r.key(), vals: vals})
+			it.writes = append(it.writes, write{table: i, shape: s, key: r.key(), vals: r.pick(s.cols)})
 			return nil
 		})
 		if err != nil && len(w.rows) > 1 {
@@ -272,37 +268,49 @@ var errRefused = errors.New("the database refused a row")
 // write executes what items write in as few round trips as there can be, between
 // two statements of which "" is none.
 func (w *writer) write(ctx context.Context, c *conn, items []item, first, last string) error {
-	b, waiting := &pgconn.Batch{}, false
-	plain := func(sql string) {
-		if sql != "" {
-			b.ExecParams(sql, nil, nil, nil, nil)
-			waiting = true
-		}
+	q := queued{c: c, b: &pgconn.Batch{}}
+	if first != "" {
+		q.next().ExecParams(first, nil, nil, nil, nil)
 	}
-	flush := func() error {
-		if !waiting {
-			return nil
-		}
-		_, err := c.run(ctx, b)
-		b, waiting = &pgconn.Batch{}, false
-		return err
-	}
-	plain(first)
 	for _, g := range w.arrange(items) {
 		if g.copy == "" || len(g.pos) < copyRows {
-			g.add(b, 0, len(g.pos))
-			waiting = true
+			g.add(q.next(), 0, len(g.pos))
 			continue
 		}
-		if err := flush(); err != nil {
+		if err := q.flush(ctx); err != nil {
 			return err
 		}
 		if err := c.copy(ctx, g.copy, bytes.NewReader(copyText(g.vals))); err != nil {
 			return err
 		}
 	}
-	plain(last)
-	return flush()
+	if last != "" {
+		q.next().ExecParams(last, nil, nil, nil, nil)
+	}
+	return q.flush(ctx)
+}
+
+// queued are statements that go to the server together, once something else has to
+// follow them.
+type queued struct {
+	c       *conn
+	b       *pgconn.Batch
+	waiting bool
+}
+
+// next is where one more statement is added.
+func (q *queued) next() *pgconn.Batch {
+	q.waiting = true
+	return q.b
+}
+
+func (q *queued) flush(ctx context.Context) error {
+	if !q.waiting {
+		return nil
+	}
+	_, err := q.c.run(ctx, q.b)
+	q.b, q.waiting = &pgconn.Batch{}, false
+	return err
 }
 
 func (w *writer) failed(err error) error {
