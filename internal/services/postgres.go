@@ -64,12 +64,24 @@ func postgres(t testing.TB, own, secure bool) *PostgresServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lend(t, s, own, s.Crash)
+	return s
+}
+
+// lend starts a server for a test, if it does not run, and ends it with the test if
+// it is the test's own. A test that fails shows the server's log.
+func lend(t testing.TB, s interface {
+	Proc() *Proc
+	Start(ctx context.Context) error
+}, own bool, end func() error,
+) {
+	t.Helper()
 	t.Cleanup(func() {
 		if p := s.Proc(); t.Failed() && p != nil {
 			t.Logf("end of the log of %s:\n%s", p.name, p.tail(40))
 		}
 		if own {
-			if err := s.Crash(); err != nil {
+			if err := end(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -79,7 +91,6 @@ func postgres(t testing.TB, own, secure bool) *PostgresServer {
 	if err := s.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return s
 }
 
 // newPostgres makes the data folder; the caller starts the server.

@@ -66,21 +66,7 @@ func store(t testing.TB, k Kind, own bool) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if p := s.Proc(); t.Failed() && p != nil {
-			t.Logf("end of the log of %s:\n%s", p.name, p.tail(40))
-		}
-		if own {
-			if err := s.Kill(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	defer cancel()
-	if err := s.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	lend(t, s, own, s.Kill)
 	return s
 }
 
