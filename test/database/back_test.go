@@ -4,6 +4,7 @@ package database
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -28,10 +29,17 @@ func TestBackToWork(t *testing.T) {
 	l.Watch(p.Tasks, nil)
 	w := p.Run(0)
 	p.AwaitTasks(p.Tasks, w)
-	l.AtLeast(500)
 	c, err := pgx.Connect(t.Context(), p.DSN)
 	rig.Check(t, err)
 	defer func() { _ = c.Close(context.Background()) }()
+	tables := []string{"upserted", "staged"}
+	for _, table := range tables {
+		rig.Await(t, "payments in "+table, func(ctx context.Context) (string, bool) {
+			var n int64
+			err := c.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n) // the worker makes the table
+			return fmt.Sprint(n, err), n > 500
+		})
+	}
 	took := map[string][]time.Duration{}
 	next := func(from time.Time, last map[string]int64) {
 		for table := range last {
@@ -39,7 +47,7 @@ func TestBackToWork(t *testing.T) {
 		}
 	}
 	for range rig.Sized(t, 2, 20) {
-		for _, table := range []string{"upserted", "staged"} {
+		for _, table := range tables {
 			w.Kill()
 			last := map[string]int64{table: lastRow(t, c, table)}
 			begin := time.Now()
@@ -95,6 +103,8 @@ func nextRow(t *testing.T, c *pgx.Conn, table string, last int64) time.Time {
 	if _, err := c.Exec(ctx, "CREATE INDEX IF NOT EXISTS "+table+"_place ON "+table+" (place)"); err != nil {
 		t.Fatal(err)
 	}
+	look := time.NewTicker(2 * time.Millisecond) // without, the looks take the processor from what they wait for
+	defer look.Stop()
 	for {
 		var there bool
 		if err := c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+table+" WHERE place > $1)", last).Scan(&there); err != nil {
@@ -103,5 +113,6 @@ func nextRow(t *testing.T, c *pgx.Conn, table string, last int64) time.Time {
 		if there {
 			return time.Now()
 		}
+		<-look.C
 	}
 }
