@@ -59,12 +59,14 @@ generate: ## write generated files anew
 BENCH := $(SERVICES)/bench
 # What Kafka's own start script gives the broker; the tests' brokers compile less.
 BENCH_JVM := -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35
+BENCH_DSN := postgres://postgres@127.0.0.1:19293/postgres?sslmode=disable
 .PHONY: bench
 bench: build tools ## figures beside a hand-written loop, about a quarter of an hour, into docs/results (ARGS="--quick" for a look)
 	rm -rf $(BENCH) && mkdir -p $(BENCH)/kafka
 	KAFKA_HEAP="-Xms1g -Xmx1g" KAFKA_JVM="$(BENCH_JVM)" NICE= test/services/kafka.sh start $(BENCH)/kafka 1 19292
-	bin/exactly bench --brokers 127.0.0.1:19292 --json docs/results/bench.json $(ARGS) >$(BENCH)/bench.md; code=$$?; \
-	test/services/kafka.sh stop $(BENCH)/kafka; \
+	@pg=$$(mktemp -d) && chmod 755 $$pg && test/services/postgres.sh start $$pg 19293 && \
+	bin/exactly bench --brokers 127.0.0.1:19292 --postgres "$(BENCH_DSN)" --json docs/results/bench.json $(ARGS) >$(BENCH)/bench.md; code=$$?; \
+	test/services/kafka.sh stop $(BENCH)/kafka; test/services/postgres.sh stop $$pg; rm -rf $$pg; \
 	if [ -s $(BENCH)/bench.md ]; then cp $(BENCH)/bench.md docs/results/bench.md; cat $(BENCH)/bench.md; fi; \
 	rm -rf $(BENCH); exit $$code
 
@@ -72,7 +74,7 @@ bench: build tools ## figures beside a hand-written loop, about a quarter of an 
 bench-tables: build tools ## rows into PostgreSQL beside COPY and an upsert by hand, about three minutes, into docs/results
 	@dir=$$(mktemp -d) && chmod 755 $$dir && \
 	test/services/postgres.sh start $$dir 19293 && \
-	bin/exactly bench tables --postgres "postgres://postgres@127.0.0.1:19293/postgres?sslmode=disable" $(ARGS) >$$dir/tables.md; code=$$?; \
+	bin/exactly bench tables --postgres "$(BENCH_DSN)" $(ARGS) >$$dir/tables.md; code=$$?; \
 	test/services/postgres.sh stop $$dir; \
 	if [ -s $$dir/tables.md ]; then cp $$dir/tables.md docs/results/tables.md; cat $$dir/tables.md; fi; \
 	rm -rf $$dir; exit $$code

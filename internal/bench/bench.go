@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -24,9 +25,10 @@ var ErrNoKafka = errors.New("no Kafka")
 type run struct {
 	o       Options
 	cluster *cluster
-	jobs    int      // made so far
-	backlog string   // topic
-	inputs  []uint64 // fingerprints of the backlog
+	tables  *database // nil: none
+	jobs    int       // made so far
+	backlog string    // topic
+	inputs  []uint64  // fingerprints of the backlog
 
 	throughputs map[contestant][]throughput
 	latencies   map[contestant]map[float64][]latency
@@ -59,11 +61,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	r.cluster = &cluster{adm: kadm.NewClient(cl), prefix: "bench-" + hex.EncodeToString(suffix[:])}
+	if o.Postgres != "" {
+		if r.tables, err = openDatabase(ctx, o.Postgres, strings.ReplaceAll(r.cluster.prefix, "-", "_")); err != nil {
+			return nil, err
+		}
+	}
 	begin := time.Now()
 	err = r.rounds(ctx)
 	cleanCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	if err := errors.Join(err, r.cluster.removeAll(cleanCtx)); err != nil {
+	if err := errors.Join(err, r.cluster.removeAll(cleanCtx), r.tables.close(cleanCtx)); err != nil {
 		return nil, err
 	}
 	return r.result(begin)
@@ -129,6 +136,12 @@ func (r *run) job(ctx context.Context, c contestant, from string) (job, error) {
 	r.jobs++
 	id := fmt.Sprintf("%s-%d", r.cluster.prefix, r.jobs)
 	j := job{contestant: c, tasks: r.o.Tasks, id: id, from: from, to: id + ".out", dir: filepath.Join(r.o.Dir, id)}
+	if c.mode != "" {
+		j.table = id
+		if err := r.tables.table(ctx, j.table); err != nil {
+			return j, err
+		}
+	}
 	return j, r.cluster.create(ctx, j.to, r.o.Partitions)
 }
 

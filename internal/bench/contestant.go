@@ -16,7 +16,8 @@ import (
 type contestant struct {
 	guarantee sink.Guarantee // of the engine; "": the hand-written loop
 	interval  time.Duration
-	static    bool // the loop has a static group member id, which its user chose
+	static    bool   // the loop has a static group member id, which its user chose
+	mode      string // of a table in PostgreSQL that is written as well, whose rows count; "": none
 }
 
 // baseline is the interval at which the guarantees are compared.
@@ -33,7 +34,10 @@ func (c contestant) name() string {
 	case c.guarantee == "":
 		what = "loop"
 	}
-	return what + " " + c.interval.String()
+	if what += " " + c.interval.String(); c.mode != "" {
+		what += ", rows by " + c.mode
+	}
+	return what
 }
 
 // once reports whether a duplicate in its output is an error.
@@ -75,6 +79,11 @@ func (o Options) restartContestants(round int) []contestant {
 			cs = append(cs, contestant{guarantee: sink.ExactlyOnce, interval: i})
 		}
 	}
+	if o.Postgres != "" && slices.Contains(o.Intervals, baseline) {
+		for _, mode := range []string{"upsert", "two_phase"} {
+			cs = append(cs, contestant{guarantee: sink.ExactlyOnce, interval: baseline, mode: mode})
+		}
+	}
 	return cs
 }
 
@@ -85,6 +94,7 @@ type job struct {
 	id       string // unique: the pipeline's or the group's name
 	from, to string // topics
 	dir      string // stays from one process to the next
+	table    string // "": none
 }
 
 // group is the consumer group that holds the job's offsets.
@@ -110,10 +120,13 @@ steps:
       processed_at: epoch.time
 sinks:
   enriched: { kafka: { topic: {{to}}, key: payment_id } }
-dead_letters: { topic: {{id}}.dlq }
+{{rows}}dead_letters: { topic: {{id}}.dlq }
 worker: { dir: {{dir}} }
 http: { listen: "" }
 `
+
+// dsnVariable tells a process where the database is: a pipeline file is kept.
+const dsnVariable = "EXACTLY_BENCH_DSN"
 
 // arguments are those of this program for a process of the job.
 func (j job) arguments(brokers []string) ([]string, error) {
@@ -135,9 +148,13 @@ func (j job) arguments(brokers []string) ([]string, error) {
 	if j.tasks > 0 {
 		tasks = fmt.Sprintf("tasks: %d\n", j.tasks)
 	}
+	rows := ""
+	if j.table != "" {
+		rows = fmt.Sprintf("  rows: { postgres: { dsn: \"${%s}\", table: %s, mode: %s, key: [payment_id] } }\n", dsnVariable, strconv.Quote(j.table), j.mode)
+	}
 	text := strings.NewReplacer(
 		"{{id}}", j.id, "{{guarantee}}", string(j.guarantee), "{{brokers}}", strings.Join(quoted, ", "),
-		"{{from}}", j.from, "{{to}}", j.to, "{{interval}}", j.interval.String(), "{{dir}}", strconv.Quote(j.dir), "{{tasks}}", tasks,
+		"{{from}}", j.from, "{{to}}", j.to, "{{interval}}", j.interval.String(), "{{dir}}", strconv.Quote(j.dir), "{{tasks}}", tasks, "{{rows}}", rows,
 	).Replace(pipelineFile)
 	path := filepath.Join(j.dir, "pipeline.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

@@ -23,6 +23,7 @@ func Parts() []string { return []string{PartThroughput, PartLatency, PartRestart
 // test of it.
 type Options struct {
 	Brokers    []string
+	Postgres   string // a postgres:// URL; "": no restart with tables
 	Parts      []string
 	Records    int64           // payments in the backlog
 	Partitions int32           // of every topic

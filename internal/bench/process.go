@@ -42,6 +42,9 @@ func (r *run) start(j job) (*process, error) {
 	defer log.Close()
 	p.cmd = exec.Command(r.o.Exe, args...)
 	p.cmd.Dir = j.dir
+	if j.table != "" {
+		p.cmd.Env = append(os.Environ(), dsnVariable+"="+r.tables.dsn)
+	}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.started = time.Now()
 	if err := p.cmd.Start(); err != nil {

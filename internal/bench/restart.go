@@ -56,7 +56,7 @@ func (r *run) measureRestart(ctx context.Context, c contestant) (err error) {
 			return err
 		}
 		res.took = append(res.took, took)
-		r.say("restart     %-22s %6.0f ms from SIGKILL to new output", c.name(), ms(took))
+		r.say("restart     %-38s %6.0f ms from SIGKILL to new output", c.name(), ms(took))
 	}
 	stop()
 	if err := <-written; err != nil {
@@ -65,6 +65,12 @@ func (r *run) measureRestart(ctx context.Context, c contestant) (err error) {
 	counts, err := m.settle(ctx)
 	if err != nil {
 		return err
+	}
+	if j.table != "" {
+		r.problem(counts, "restart of "+c.name()+", the topic beside it", true)
+		if counts, err = r.tables.settled(ctx, j.table, counts); err != nil {
+			return err
+		}
 	}
 	r.problem(counts, "restart of "+c.name(), c.once())
 	res.counts = res.counts.plus(counts)
@@ -75,7 +81,8 @@ func (r *run) measureRestart(ctx context.Context, c contestant) (err error) {
 }
 
 // killOnce lets a contestant keep up for a while, kills it, starts it again at
-// once, and waits for output that only the new process can have made.
+// once, and waits for output that only the new process can have made: a row where
+// it has a table, else a record.
 func (r *run) killOnce(ctx context.Context, j job, m *meter, p *process) (*process, time.Duration, error) {
 	if _, err := wait(ctx, p, "keeping up", m.madeAfter(time.Now().Add(calm))); err != nil {
 		return p, 0, err
@@ -89,7 +96,12 @@ func (r *run) killOnce(ctx context.Context, j job, m *meter, p *process) (*proce
 	if err != nil {
 		return p, 0, err
 	}
-	first, err := wait(ctx, again, "output after the restart", out)
+	var first time.Time
+	if j.table != "" {
+		first, err = r.tables.processedAfter(ctx, again, j.table, killed)
+	} else {
+		first, err = wait(ctx, again, "output after the restart", out)
+	}
 	if err != nil {
 		return again, 0, err
 	}

@@ -181,7 +181,7 @@ func (r *Result) wanted() []Wanted {
 		}
 	}
 	for _, k := range r.Restart {
-		if k.Contestant == once || k.Contestant == onceIn {
+		if strings.HasPrefix(k.Contestant, "exactly_once") {
 			ws = append(ws, Wanted{What: "SIGKILL to new output of " + k.Contestant + ", ms", Want: "at most 200", Got: k.Took.Median, Reached: k.Took.Median <= 200})
 		}
 	}

@@ -31,7 +31,8 @@ func newBench(a *app) *cobra.Command {
 		Long: "Measures on one Kafka, in interleaved rounds: a hand-written loop with franz-go's\n" +
 			"GroupTransactSession, the engine at at_least_once, and at exactly_once at several epoch\n" +
 			"intervals. Prints Markdown; --json also writes a file. Topics and groups that it makes\n" +
-			"begin with bench- and are removed at the end. `make bench` starts a broker for it.\n\n" +
+			"begin with bench- and are removed at the end, and so is the schema that it makes where\n" +
+			"--postgres is given. `make bench` starts a broker and a database for it.\n\n" +
 			"Exit codes: 0 every output was right, 1 the run failed, 3 no broker, 4 an output was\n" +
 			"wrong. What times come out does not matter for it.",
 		Args: args(),
@@ -44,6 +45,7 @@ func newBench(a *app) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Brokers, "brokers", nil, "addresses host:port")
+	flags.StringVar(&f.Postgres, "postgres", "", "a postgres:// URL: restarts are measured with rows as well; its password may be in PGPASSWORD or a password file")
 	flags.StringSliceVar(&f.Parts, "parts", f.Parts, "what to measure")
 	flags.Int64Var(&f.Records, "records", f.Records, "payments in the backlog")
 	flags.Int32Var(&f.Partitions, "partitions", f.Partitions, "of every topic")

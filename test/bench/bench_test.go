@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"exactly/internal/bench"
 	"exactly/internal/services"
 )
@@ -24,12 +26,14 @@ func TestMain(m *testing.M) { os.Exit(services.Main(m)) }
 // the counts must be right, and nothing stays behind.
 func TestQuick(t *testing.T) {
 	c := services.Kafka(t, services.Options{Nodes: 1})
+	db := services.Postgres(t, true)
+	database := db.Database(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // only a slow machine needs it
 	defer cancel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "bench.json")
 	cmd := exec.CommandContext(ctx, services.Exactly(t, false), "bench", "--quick", "--records", "5000",
-		"--brokers", strings.Join(c.Bootstrap(), ","), "--json", file, "--dir", "work", "--profiles", "profiles")
+		"--brokers", strings.Join(c.Bootstrap(), ","), "--postgres", db.DSN(database), "--json", file, "--dir", "work", "--profiles", "profiles")
 	cmd.Dir = dir
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -54,6 +58,15 @@ func TestQuick(t *testing.T) {
 		if !strings.Contains(stdout.String(), title) {
 			t.Errorf("the Markdown has no %q:\n%s", title, stdout.Bytes())
 		}
+	}
+	sql, err := pgx.Connect(ctx, db.DSN(database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sql.Close(context.Background()) }()
+	var schemas int
+	if err := sql.QueryRow(ctx, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'bench%'").Scan(&schemas); err != nil || schemas != 0 {
+		t.Errorf("%d schemas were left behind; %v", schemas, err)
 	}
 	topics, err := c.Admin(t).ListTopics(ctx)
 	if err != nil {
@@ -97,8 +110,9 @@ func checkResult(t *testing.T, res *bench.Result) {
 			t.Errorf("restart of %s: %d kills", r.Contestant, r.Kills)
 		}
 	}
-	want(t, "restart", names, "loop, static id 100ms", "at_least_once 100ms", "exactly_once 10ms", "exactly_once 100ms")
-	if len(res.Wanted) != 4 { // nothing is measured at 10,000 a second
+	want(t, "restart", names, "loop, static id 100ms", "at_least_once 100ms", "exactly_once 10ms", "exactly_once 100ms",
+		"exactly_once 100ms, rows by upsert", "exactly_once 100ms, rows by two_phase")
+	if len(res.Wanted) != 6 { // nothing is measured at 10,000 a second
 		t.Errorf("wanted: %+v", res.Wanted)
 	}
 }

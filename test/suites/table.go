@@ -84,7 +84,7 @@ func table() []suite {
 			tests: []string{"-tags", "services", "./test/database"},
 		},
 		{
-			name: "bench", what: "every figure once and small; the outputs are counted, no time is judged", needs: []string{"kafka"},
+			name: "bench", what: "every figure once and small; the outputs are counted, no time is judged", needs: []string{"kafka", "postgres"},
 			small: 8 * time.Minute, full: 8 * time.Minute,
 			tests: []string{"-tags", "services", "./test/bench"},
 		},
