@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"exactly/internal/broker"
 	"exactly/sink"
@@ -22,10 +25,11 @@ func (w *Worker) prepare(ctx context.Context) error {
 	if err := w.identity(ctx); err != nil {
 		return err
 	}
-	if err := w.topics(ctx); err != nil {
-		return err
-	}
-	return w.checkSinks(ctx)
+	// Beside each other: whoever is started again waits for all of it.
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.topics(gctx) })
+	g.Go(func() error { return w.checkSinks(gctx) })
+	return g.Wait()
 }
 
 // connect makes the clients and looks at the cluster and the source.
@@ -236,9 +240,18 @@ func (w *Worker) checkSinks(ctx context.Context) error {
 	if name, err := CheckFollowers(w.c.Sinks); err != nil {
 		return Permanent(fmt.Errorf("sink %s: %w", name, err))
 	}
+	found := make([]error, len(w.c.Sinks))
+	var wg sync.WaitGroup
+	for i, s := range w.c.Sinks {
+		wg.Go(func() { found[i] = s.Sink.Check(ctx) })
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err() // what the sinks say of it is not about them
+	}
 	var errs []error
-	for _, s := range w.c.Sinks {
-		err := s.Sink.Check(ctx)
+	for i, s := range w.c.Sinks {
+		err := found[i]
 		switch {
 		case err == nil:
 		case sink.IsTransient(err):
