@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ type goTest struct {
 	passed   int      // tests and subtests
 	skipped  []string // package and name
 	failed   []string
+	causes   []string // what the failed ones said last, each under its name
 	packages []string // the line "ok ..." or "FAIL ..." of each package with tests
 }
 
@@ -72,8 +74,26 @@ func (g *goTest) take(e event, printed map[string][]string, out io.Writer) {
 	case "fail":
 		g.failed = append(g.failed, name)
 		fmt.Fprint(out, strings.Join(printed[name], ""))
+		g.causes = append(g.causes, cause(name, printed[name])...)
 		delete(printed, name)
 	}
+}
+
+var ownLine = regexp.MustCompile(`^ +\w+_test\.go:\d+: `)
+
+// cause gives the last lines that a test wrote itself: what it failed with is
+// among them, and the logs of its servers are not.
+func cause(name string, lines []string) (out []string) {
+	const most, widest = 5, 600
+	for _, l := range lines {
+		if l = strings.TrimRight(l, "\n"); ownLine.MatchString(l) {
+			out = append(out, l[:min(len(l), widest)])
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return append([]string{name}, out[max(0, len(out)-most):]...)
 }
 
 // isPackageLine tells the result of a package with tests from its output.

@@ -119,7 +119,8 @@ func (r *runner) command(ctx context.Context, out io.Writer, name string, args .
 	return cmd.Run()
 }
 
-// report prints the table, and last the lines of go test itself.
+// report prints the table, then the lines of go test itself, and last what the
+// failed tests said: where they failed may be far above.
 func (r *runner) report(all []outcome) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "\n%-10s %8s %8s %7s  %s\n", "suite", "minutes", "budget", "passed", "result")
@@ -130,6 +131,11 @@ func (r *runner) report(all []outcome) {
 	for _, o := range all {
 		for _, line := range o.packages {
 			b.WriteString(line)
+		}
+	}
+	for _, o := range all {
+		for _, line := range o.causes {
+			b.WriteString(line + "\n")
 		}
 	}
 	r.out.Write(b.Bytes())

@@ -20,6 +20,8 @@ func TestReadGoTest(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestA","Output":"quiet\n"}
 {"Action":"pass","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestB","Output":"loud\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:7: got 1, want 2\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    proc.go:3: a log\n"}
 {"Action":"fail","Package":"p","Test":"TestB"}
 {"Action":"output","Package":"p","Output":"FAIL\tp\t0.1s\n"}
 {"Action":"fail","Package":"p"}
@@ -45,10 +47,13 @@ go: a line of its own
 	if got, want := strings.Join(g.skipped, " "), "q.TestC"; got != want {
 		t.Errorf("skipped: got %q, want %q", got, want)
 	}
+	if got, want := strings.Join(g.causes, "|"), "p.TestB|    b_test.go:7: got 1, want 2"; got != want {
+		t.Errorf("causes: got %q, want %q", got, want)
+	}
 	if got, want := strings.Join(g.packages, ""), "FAIL\tp\t0.1s\nok  \tq\t0.2s\n"; got != want {
 		t.Errorf("lines of packages: got %q, want %q", got, want)
 	}
-	if got, want := out.String(), "loud\nFAIL\tp\t0.1s\nok  \tq\t0.2s\ns.go:1: broken\ngo: a line of its own\n"; got != want {
+	if got, want := out.String(), "loud\n    b_test.go:7: got 1, want 2\n    proc.go:3: a log\nFAIL\tp\t0.1s\nok  \tq\t0.2s\ns.go:1: broken\ngo: a line of its own\n"; got != want {
 		t.Errorf("printed: got %q, want %q", got, want)
 	}
 }
@@ -114,10 +119,10 @@ func TestReportAndResults(t *testing.T) {
 	all := []outcome{{
 		suite:  suite{name: "one", what: "first", full: 2 * time.Minute, tests: []string{"."}},
 		took:   90 * time.Second,
-		goTest: goTest{passed: 7, packages: []string{"ok  \tone\t1.5s\n"}},
+		goTest: goTest{passed: 7, packages: []string{"ok  \tone\t1.5s\n"}, causes: []string{"one.TestX", " x_test.go:1: no"}},
 	}}
 	r.report(all)
-	if got := strings.Join(strings.Fields(out.String()), " "); got != "suite minutes budget passed result one 1.5 2 7 ok ok one 1.5s" {
+	if got := strings.Join(strings.Fields(out.String()), " "); got != "suite minutes budget passed result one 1.5 2 7 ok ok one 1.5s one.TestX x_test.go:1: no" {
 		t.Errorf("report: got %q", got)
 	}
 	if err := r.write(all); err != nil {
