@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"exactly/internal/cli"
+	"exactly/internal/config"
 	"exactly/internal/embedded"
 	"exactly/internal/failpoint"
 )
@@ -163,6 +164,30 @@ func TestExamples(t *testing.T) {
 	for _, path := range files {
 		if code, _, stderr := run(t, map[string]string{"PG_DSN": "postgres://shop@localhost/shop"}, "validate", path); code != 0 || stderr != "" {
 			t.Errorf("%s: exit code %d: %s", path, code, stderr)
+		}
+	}
+}
+
+// TestTemplateSinks: the sinks that the file of init shows in comments are right, too,
+// once they are none any more.
+func TestTemplateSinks(t *testing.T) {
+	t.Parallel()
+	before, sinks, found := strings.Cut(config.Template(), "\nsinks:\n")
+	if !found {
+		t.Fatal("the template has no sinks")
+	}
+	path := filepath.Join(t.TempDir(), "pipeline.yaml")
+	file := before + "\nsinks:\n" + strings.ReplaceAll(sinks, "\n  # ", "\n  ")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := run(t, map[string]string{"PG_DSN": "postgres://app@localhost/app"}, "validate", path)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s\n%s", code, stderr, file)
+	}
+	for _, kind := range []string{"kafka", "sqlite", "postgres", "http", "object"} {
+		if !strings.Contains(stdout, "("+kind+")") {
+			t.Errorf("no sink of kind %s: %s", kind, stdout)
 		}
 	}
 }
