@@ -64,7 +64,7 @@ func newDemo(a *app) *cobra.Command {
 	flags.StringSliceVar(&o.Brokers, "brokers", nil, "use this Kafka, host:port, in place of the embedded one")
 	flags.StringVar((*string)(&o.Guarantee), "guarantee", string(sink.ExactlyOnce), "exactly_once, or at_least_once as the control")
 	flags.StringVar(&dsn, "postgres", "", "run the classic exercise into this PostgreSQL, a postgres:// URL; its password may be in PGPASSWORD or a password file")
-	flags.BoolVar(&fresh, "fresh", false, "with --postgres: first remove topics and tables of an earlier run")
+	flags.BoolVar(&fresh, "fresh", false, "with --postgres: first remove topics and tables that an earlier run made, and no others")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

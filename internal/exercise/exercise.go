@@ -7,9 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,6 +43,10 @@ const (
 	pipeline = "payments"
 	table    = "payment_records"
 	orders   = "order_records"
+
+	deadLetters = pipeline + ".dlq"
+	group       = "exactly." + pipeline
+	own         = group + "." // what the engine's topics begin with
 )
 
 // Partitions is how many each topic has.
@@ -77,6 +78,9 @@ type exercise struct {
 	db   *pgx.Conn
 	file string
 	w    *worker
+
+	note  note // what this run made, as the comments of its tables have it
+	noted bool // nothing is missing in it
 }
 
 // Run runs it to its end. What was found wrong is in the result.
@@ -136,31 +140,6 @@ func (x *exercise) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(x.o.Progress, format+"\n", args...)
 }
 
-// setUp makes topics, tables and the pipeline file.
-func (x *exercise) setUp(ctx context.Context) error {
-	var err error
-	if x.db, err = pgx.Connect(ctx, x.o.DSN); err != nil {
-		return fmt.Errorf("%w: PostgreSQL: %w", ErrEnvironment, err)
-	}
-	if x.o.Fresh { // before anything is touched
-		if err := x.provenOurs(ctx); err != nil {
-			return fmt.Errorf("%w: PostgreSQL: %w", ErrEnvironment, err)
-		}
-	}
-	if err := x.kafka(ctx); err != nil {
-		return fmt.Errorf("%w: Kafka at %s: %w", ErrEnvironment, strings.Join(x.o.Brokers, ", "), err)
-	}
-	if err := x.postgres(ctx); err != nil {
-		return fmt.Errorf("%w: PostgreSQL: %w", ErrEnvironment, err)
-	}
-	x.file = filepath.Join(x.o.Dir, "pipeline.yaml")
-	if err := os.WriteFile(x.file, []byte(pipelineFile(x.o.Brokers)), 0o644); err != nil {
-		return fmt.Errorf("write the pipeline file: %w", err)
-	}
-	x.w = &worker{exe: x.o.Exe, dir: x.o.Dir, file: x.file, env: []string{"PG_DSN=" + x.o.DSN}}
-	return nil
-}
-
 // produce writes payments from one number to another, rate a second; 0: at once.
 func (x *exercise) produce(ctx context.Context, from, to int64, rate float64) error {
 	if from >= to {
@@ -186,6 +165,10 @@ func (x *exercise) killOnce(ctx context.Context, res *Result) (err error) {
 	if _, err := x.await(ctx, table, first); err != nil {
 		return err
 	}
+	if err := x.noteEngine(ctx); err != nil {
+		return fmt.Errorf("note what the worker made: %w", err)
+	}
+	x.noted = true
 	produced := make(chan error, 1)
 	go func() { produced <- x.produce(ctx, first, last, slowly) }()
 	if _, err := x.await(ctx, table, at); err != nil {
@@ -256,15 +239,16 @@ func (x *exercise) audit(ctx context.Context) (*audit.Report, error) {
 }
 
 func (x *exercise) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
 	if x.w != nil {
 		_ = x.w.kill()
+		x.noteLate(ctx)
 	}
 	if x.cl != nil {
 		x.cl.Close()
 	}
 	if x.db != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
 		_ = x.db.Close(ctx)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -14,75 +16,107 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// kafka makes the topics: replicated three times, two of them in sync, as far as
-// there are brokers.
-func (x *exercise) kafka(ctx context.Context) (err error) {
-	x.cl, err = kgo.NewClient(kgo.SeedBrokers(x.o.Brokers...), kgo.ClientID("exactly-exercise"), kgo.DisableClientMetrics(), kgo.RetryTimeout(patience))
+// setUp makes tables, topics and the pipeline file, after a look at everything.
+func (x *exercise) setUp(ctx context.Context) error {
+	if err := x.ground(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	x.file = filepath.Join(x.o.Dir, "pipeline.yaml")
+	if err := os.WriteFile(x.file, []byte(pipelineFile(x.o.Brokers)), 0o644); err != nil {
+		return fmt.Errorf("write the pipeline file: %w", err)
+	}
+	x.w = &worker{exe: x.o.Exe, dir: x.o.Dir, file: x.file, env: []string{"PG_DSN=" + x.o.DSN}}
+	return nil
+}
+
+// ground makes tables and topics. Nothing is removed or made before all that is there
+// was looked at; the tables come first, since their comments prove the topics.
+func (x *exercise) ground(ctx context.Context) error {
+	if err := x.connect(ctx); err != nil {
+		return err
+	}
+	f, err := x.look(ctx)
+	if err == nil {
+		err = f.refusal(x.o.Fresh)
+	}
 	if err != nil {
 		return err
 	}
+	ours, _ := f.split() // there are no others
+	if err := x.forget(ctx, ours); err != nil {
+		return err
+	}
+	if err := x.postgres(ctx); err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	if err := x.kafka(ctx); err != nil {
+		return x.ofKafka(err)
+	}
+	return nil
+}
+
+// connect opens a session of PostgreSQL, and clients of Kafka that dial once they are
+// asked for something.
+func (x *exercise) connect(ctx context.Context) (err error) {
+	if x.db, err = pgx.Connect(ctx, x.o.DSN); err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	x.cl, err = kgo.NewClient(kgo.SeedBrokers(x.o.Brokers...), kgo.ClientID("exactly-exercise"), kgo.DisableClientMetrics(), kgo.RetryTimeout(patience))
+	if err != nil {
+		return x.ofKafka(err)
+	}
 	x.adm = kadm.NewClient(x.cl)
+	return nil
+}
+
+func (x *exercise) ofKafka(err error) error {
+	return fmt.Errorf("kafka at %s: %w", strings.Join(x.o.Brokers, ", "), err)
+}
+
+// kafka makes the topics: replicated three times, two of them in sync, as far as
+// there are brokers.
+func (x *exercise) kafka(ctx context.Context) error {
 	brokers, err := x.adm.ListBrokers(ctx)
 	if err != nil {
 		return err
 	}
-	if x.o.Fresh {
-		if err := x.forgetTopics(ctx); err != nil {
+	replicas := min(3, len(brokers))
+	isr := strconv.Itoa(max(1, replicas-1))
+	for _, name := range []string{Raw, Enriched} {
+		if err := x.createTopic(ctx, name, replicas, isr); err != nil {
+			return fmt.Errorf("create topic %s: %w", name, err)
+		}
+	}
+	x.say("topics %s and %s: %d partitions, replication %d, min.insync.replicas %s", Raw, Enriched, Partitions, replicas, isr)
+	return nil
+}
+
+// createTopic makes one, and notes it at once.
+func (x *exercise) createTopic(ctx context.Context, name string, replicas int, isr string) error {
+	for begin := time.Now(); ; {
+		made, err := x.adm.CreateTopic(ctx, Partitions, int16(replicas), map[string]*string{"min.insync.replicas": &isr}, name) //nolint:gosec // at most 3
+		if err == nil {
+			x.note.made(name, made.ID)
+			return x.writeNote(ctx)
+		}
+		// Brokers remove a topic after they have said so.
+		if !x.o.Fresh || !errors.Is(err, kerr.TopicAlreadyExists) || time.Since(begin) > patience {
+			return err
+		}
+		if err := pause(ctx); err != nil {
 			return err
 		}
 	}
-	replicas := min(3, len(brokers))
-	isr := strconv.Itoa(max(1, replicas-1))
-	create := func() error {
-		made, err := x.adm.CreateTopics(ctx, Partitions, int16(replicas), map[string]*string{"min.insync.replicas": &isr}, Raw, Enriched) //nolint:gosec // at most 3
-		if err == nil {
-			err = made.Error()
-		}
-		return err
-	}
-	err = create()
-	for begin := time.Now(); x.o.Fresh && errors.Is(err, kerr.TopicAlreadyExists) && time.Since(begin) < patience; err = create() {
-		select { // brokers remove a topic after they have said so
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if errors.Is(err, kerr.TopicAlreadyExists) {
-		return fmt.Errorf("the topics of an earlier run are there: --fresh removes them, with the tables: %w", err)
-	}
-	if err == nil {
-		x.say("topics %s and %s: %d partitions, replication %d, min.insync.replicas %s", Raw, Enriched, Partitions, replicas, isr)
-	}
-	return err
 }
 
-// forgetTopics removes those of an earlier run and of its pipeline.
-func (x *exercise) forgetTopics(ctx context.Context) error {
-	topics, err := x.adm.ListTopics(ctx)
-	if err != nil {
-		return err
+// pause waits before something is tried again.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(200 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	var mine []string
-	for name := range topics {
-		if name == Raw || name == Enriched || name == pipeline+".dlq" || strings.HasPrefix(name, "exactly."+pipeline+".") {
-			mine = append(mine, name)
-		}
-	}
-	if len(mine) > 0 {
-		gone, err := x.adm.DeleteTopics(ctx, mine...)
-		if err == nil {
-			err = gone.Error()
-		}
-		if err != nil {
-			return fmt.Errorf("remove topics of an earlier run: %w", err)
-		}
-	}
-	_, err = x.adm.DeleteGroup(ctx, "exactly."+pipeline)
-	if errors.Is(err, kerr.GroupIDNotFound) {
-		err = nil
-	}
-	return err
 }
 
 // patience is how long the cluster may take to answer.
@@ -97,64 +131,23 @@ CREATE TABLE ` + orders + ` (
 	order_id uuid PRIMARY KEY, amount_cents bigint NOT NULL, merchant_id text NOT NULL, status text NOT NULL,
 	pipeline_run_id uuid NOT NULL, updated_at timestamptz NOT NULL)`
 
-func (x *exercise) postgres(ctx context.Context) (err error) {
-	if x.o.Fresh {
-		if err := x.forgetTables(ctx); err != nil {
-			return err
-		}
-	}
-	var there bool
-	err = x.db.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL OR to_regclass($2) IS NOT NULL", table, orders).Scan(&there)
-	if err == nil && there {
-		err = fmt.Errorf("the tables %s and %s of an earlier run are there: --fresh removes them, with the topics", table, orders)
-	}
+// postgres makes the tables. Their comments come with them.
+func (x *exercise) postgres(ctx context.Context) error {
+	tx, err := x.db.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := x.db.Exec(ctx, tables+"; COMMENT ON TABLE "+table+" IS '"+madeHere+"'; COMMENT ON TABLE "+orders+" IS '"+madeHere+"'"); err != nil {
+	defer func() { _ = tx.Rollback(ctx) }() // after a commit it does nothing
+	if _, err := tx.Exec(ctx, tables); err != nil {
+		return fmt.Errorf("create the tables: %w", err)
+	}
+	if err := x.writeNote(ctx); err != nil { // on the connection of tx
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("create the tables: %w", err)
 	}
 	x.say("tables %s and %s", table, orders)
-	return nil
-}
-
-// madeHere is the comment that the tables carry: names alone do not say whose they
-// are.
-const madeHere = "made by exactly demo; its next run with --fresh may remove it, with its topics"
-
-// provenOurs refuses to remove anything unless the database says that an earlier run
-// of this command was here: the names are those of people's own tables and topics.
-func (x *exercise) provenOurs(ctx context.Context) error {
-	for _, name := range []string{table, orders} {
-		var there, ours bool
-		err := x.db.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL, coalesce(obj_description(to_regclass($1), 'pg_class') = $2, false)", name, madeHere).Scan(&there, &ours)
-		switch {
-		case err != nil:
-			return fmt.Errorf("look for tables of an earlier run: %w", err)
-		case there && !ours:
-			return fmt.Errorf("table %s was not made by this command, and --fresh leaves it and the topics alone: use another database, or remove them by hand", name)
-		case !there:
-			return fmt.Errorf("there is no table %s, so that nothing shows that an earlier run made the topics: if %s, %s and exactly.%s.* are there, remove them by hand; without --fresh this run makes its own", name, Raw, Enriched, pipeline)
-		}
-	}
-	return nil
-}
-
-// forgetTables removes those of an earlier run, and its marks.
-func (x *exercise) forgetTables(ctx context.Context) error {
-	if _, err := x.db.Exec(ctx, "DROP TABLE "+table+", "+orders); err != nil {
-		return fmt.Errorf("remove the tables of an earlier run: %w", err)
-	}
-	for _, marks := range []string{"exactly_ledger", "exactly_ledger_verdicts"} {
-		var there bool
-		err := x.db.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", marks).Scan(&there)
-		if err == nil && there {
-			_, err = x.db.Exec(ctx, "DELETE FROM "+marks+" WHERE pipeline = $1", pipeline)
-		}
-		if err != nil {
-			return fmt.Errorf("remove the marks of an earlier run from %s: %w", marks, err)
-		}
-	}
 	return nil
 }
 

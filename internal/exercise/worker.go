@@ -15,6 +15,8 @@ type worker struct {
 	exe, dir, file string
 	env            []string
 
+	started bool // once at least
+
 	cmd    *exec.Cmd // nil: none
 	exited chan struct{}
 	err    error // once exited is closed
@@ -34,7 +36,7 @@ func (w *worker) start() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
-	w.cmd, w.exited = cmd, make(chan struct{})
+	w.started, w.cmd, w.exited = true, cmd, make(chan struct{})
 	go func(exited chan struct{}) {
 		w.err = cmd.Wait()
 		close(exited)
