@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"exactly/internal/payments"
 )
 
@@ -37,7 +39,8 @@ func questions() []Query {
 func (x *exercise) ask(ctx context.Context) ([]Query, error) {
 	qs := questions()
 	for i := range qs {
-		rows, err := x.db.Query(ctx, qs[i].SQL)
+		// As text: the binary form of a numeric that is 0 loses its scale in pgx.
+		rows, err := x.db.Query(ctx, qs[i].SQL, pgx.QueryResultFormats{pgx.TextFormatCode})
 		if err != nil {
 			return nil, fmt.Errorf("query %q: %w", qs[i].Title, err)
 		}
@@ -51,7 +54,7 @@ func (x *exercise) ask(ctx context.Context) ([]Query, error) {
 			}
 			row := make([]string, len(vals))
 			for j, v := range vals {
-				row[j] = cell(v)
+				row[j] = cell(v, rows.RawValues()[j])
 			}
 			qs[i].Rows = append(qs[i].Rows, row)
 		}
@@ -62,18 +65,12 @@ func (x *exercise) ask(ctx context.Context) ([]Query, error) {
 	return qs, nil
 }
 
-// cell is a value for people.
-func cell(v any) string {
-	switch v := v.(type) {
-	case time.Time:
-		return v.UTC().Format("2006-01-02 15:04")
-	case interface{ MarshalJSON() ([]byte, error) }: // numeric
-		b, err := v.MarshalJSON()
-		if err == nil {
-			return strings.Trim(string(b), `"`)
-		}
+// cell is a value for people: as PostgreSQL writes it, but for times, which are in UTC.
+func cell(v any, text []byte) string {
+	if t, ok := v.(time.Time); ok {
+		return t.UTC().Format("2006-01-02 15:04")
 	}
-	return fmt.Sprint(v)
+	return string(text)
 }
 
 // rightAnswers holds the answers against the payments that were written.

@@ -54,6 +54,9 @@ func TestExercise(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "RIGHT: 1000 payments") {
 		t.Fatalf("exit code %d", code)
 	}
+	if !strings.Contains(out, " 0.000\n") {
+		t.Error("duplicate_percent is not printed as PostgreSQL gives it, with 3 digits")
+	}
 	infos, err := c.Admin(t).ListTopics(t.Context(), exercise.Raw, exercise.Enriched)
 	rig.Check(t, err)
 	configs, err := c.Admin(t).DescribeTopicConfigs(t.Context(), exercise.Raw, exercise.Enriched)
