@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -28,10 +29,24 @@ type conn struct {
 	limit time.Duration // of one call: a server that does not answer is as good as gone
 }
 
+// ParseDSN reads a dsn. What pgconn says of one that it cannot read may quote any part
+// of it, the password too, so it is told only where it is about a file.
+func ParseDSN(dsn string) (*pgconn.Config, error) {
+	cfg, err := pgconn.ParseConfig(dsn)
+	if err == nil {
+		return cfg, nil
+	}
+	if file := (*fs.PathError)(nil); errors.As(err, &file) {
+		return nil, file
+	}
+	return nil, errors.New("is neither a postgres:// URL nor keyword=value pairs that can be read; in a URL write %40 for @, %2F for / and %25 for % within the password, " +
+		"in pairs put quotes around a value with blanks and write no blank beside =; or leave the password out and set password_file")
+}
+
 // connect opens a session under a name that other sessions can find it by. The files
 // with password and certificates are read anew: they change while a pipeline runs.
 func (s *Sink) connect(ctx context.Context, name string) (*conn, error) {
-	cfg, err := pgconn.ParseConfig(s.cfg.DSN)
+	cfg, err := ParseDSN(s.cfg.DSN)
 	if err != nil { // it was right when the sink was made: a file is being replaced
 		return nil, sink.Transient(fmt.Errorf("dsn: %w; check the files that it names", err))
 	}

@@ -21,6 +21,7 @@ const (
 	codeRaised       = "raised"        // a trigger or function raised an error
 	codeTooBig       = "too_big"       // beyond a limit of the server
 	codeKey          = "key_missing"   // no value for a key column, or a delete without a usable key
+	codeRefused      = "refused"       // for a reason that might be the table's, had it not taken other records
 	codeUnknownField = "unknown_field" // with unknown_fields: reject
 	codeNoColumns    = "no_columns"    // nothing in the record has a column
 	codeVersion      = "version_missing"
@@ -74,6 +75,22 @@ func refusal(what string, err error) error {
 	return sink.Poison(code, fmt.Errorf("%s refuses the row: %w", what, reason(err)))
 }
 
+// doubtful: the server's error does not say whether the row is at fault or the table.
+// A trigger may raise any state, and so may the input of a type (hstore, ltree,
+// regclass).
+func doubtful(err error) bool {
+	s := state(err)
+	if len(s) != 5 || refusal("", err) != nil {
+		return false
+	}
+	return persists(s) || sink.Classify(classed(err)) == sink.ClassFatal
+}
+
+// persists: the state is of a class that passes by itself, and is met again at once
+// where it is a row's fault. Who waits for a lock (55P03) has to go on waiting, and
+// damaged data is nobody's dead letter.
+func persists(s string) bool { return s[:2] == "55" && s != "55P03" || s == "XX000" }
+
 // reason keeps what people need of an error: never DETAIL, which quotes rows.
 func reason(err error) error {
 	var e *pgconn.PgError
@@ -121,7 +138,7 @@ func unconnected(err error, cfg *pgconn.Config) error {
 // classed already stays so.
 func classed(err error) error {
 	s := state(err)
-	if len(s) != 5 || sink.Classify(err) != sink.ClassTransient {
+	if len(s) != 5 || sink.Classify(err) != sink.ClassTransient || sink.IsTransient(err) {
 		return err
 	}
 	switch s[:2] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -30,40 +31,58 @@ const (
 type column struct {
 	name  string
 	cast  string // the type to read its text as, without length or scale, which the assignment applies
+	full  string // with them
+	base  string // the type's name, of a domain that of the type below
 	kind  kind
-	scale int  // digits behind the point of a numeric; -1: any
+	elem  kind // of an array's elements
+	scale int  // digits behind the point of a numeric, or of an array of them; anyScale
 	exact bool // values are equal only if their text is (after canonical)
-	plain bool // its type has no equality of its own: compared as text
+	width int  // of a varchar(n); -1: any
+	loose bool // its collation takes different texts for the same
 }
+
+// anyScale: a numeric keeps every digit.
+const anyScale = math.MinInt
 
 // tableInfo is what the database says about a table.
 type tableInfo struct {
 	name    tableName
 	oid     string
 	columns []column
-	filled  []string   // names of those that the database fills, and nobody else
-	guarded bool       // row-level security applies, under which there is no COPY
-	uniques [][]string // of every unique index that ON CONFLICT can name
+	filled  []string // names of those that the database fills, and nobody else
+	guarded bool     // row-level security applies, under which there is no COPY
+	uniques []unique // indexes that ON CONFLICT can name
+}
+
+// unique is a unique index over plain columns.
+type unique struct {
+	columns []string
+	loose   bool // as column.loose: an index may have another collation than its column
 }
 
 // errNoTable: the table is not there.
 var errNoTable = errors.New("the table does not exist")
 
-const columnsQuery = `SELECT a.attname, format_type(b.oid, -1), b.typname, b.typcategory, b.typtype, a.atttypmod, t.typtypmod,
-	a.attgenerated <> '' OR a.attidentity = 'a', coalesce(co.collisdeterministic, true), coalesce(e.typname, '')
+// A domain may be one over a domain; its modifier is that of any of them.
+const columnsQuery = `SELECT a.attname, format_type(b.oid, -1), b.typname, b.typcategory, b.typtype, greatest(a.atttypmod, d.mod),
+	a.attgenerated <> '' OR a.attidentity = 'a', coalesce(co.collisdeterministic, true), coalesce(e.typname, ''), format_type(a.atttypid, a.atttypmod)
 	FROM pg_attribute a
-	JOIN pg_type t ON t.oid = a.atttypid
-	JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+	JOIN LATERAL (WITH RECURSIVE below(oid, base, mod) AS (
+		SELECT t.oid, t.typbasetype, t.typtypmod FROM pg_type t WHERE t.oid = a.atttypid
+		UNION ALL SELECT t.oid, t.typbasetype, t.typtypmod FROM below JOIN pg_type t ON t.oid = below.base)
+		SELECT max(oid) FILTER (WHERE base = 0) AS oid, max(mod) AS mod FROM below) d ON true
+	JOIN pg_type b ON b.oid = d.oid
 	LEFT JOIN pg_type e ON e.oid = b.typelem AND b.typcategory = 'A'
 	LEFT JOIN pg_collation co ON co.oid = a.attcollation
 	WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 
 // Only indexes over plain columns, without a condition, valid, and checked at
 // once: others cannot be what ON CONFLICT names.
-const uniqueColumnsQuery = `SELECT x.indexrelid::text, a.attname
+const uniqueColumnsQuery = `SELECT x.indexrelid::text, a.attname, coalesce(NOT co.collisdeterministic, false)
 	FROM pg_index x
-	JOIN LATERAL unnest(x.indkey::int2[]) WITH ORDINALITY AS k(attnum, at) ON k.at <= x.indnkeyatts
+	JOIN LATERAL unnest(x.indkey::int2[], x.indcollation::oid[]) WITH ORDINALITY AS k(attnum, coll, at) ON k.at <= x.indnkeyatts
 	JOIN pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.attnum
+	LEFT JOIN pg_collation co ON co.oid = k.coll
 	WHERE x.indrelid = $1::oid AND x.indisunique AND x.indisvalid AND x.indimmediate AND x.indpred IS NULL AND x.indexprs IS NULL
 	ORDER BY x.indexrelid, k.at`
 
@@ -80,12 +99,15 @@ func (c *conn) inspect(ctx context.Context, name tableName) (*tableInfo, error) 
 	if relkind != "r" && relkind != "p" {
 		return nil, sink.Fatal(fmt.Errorf("%s is no table (relkind %s): the sink writes to tables, partitioned ones too", name, relkind))
 	}
+	if err := c.safe(ctx, name, oid); err != nil {
+		return nil, err
+	}
 	t := &tableInfo{name: name, oid: string(oid), guarded: string(rows[0][2]) == "t"}
 	if rows, err = c.query(ctx, columnsQuery, oid); err != nil {
 		return nil, fmt.Errorf("look at the columns of table %s: %w", name, err)
 	}
 	for _, r := range rows {
-		if string(r[7]) == "t" {
+		if string(r[6]) == "t" {
 			t.filled = append(t.filled, string(r[0]))
 			continue
 		}
@@ -97,64 +119,106 @@ func (c *conn) inspect(ctx context.Context, name tableName) (*tableInfo, error) 
 	last := ""
 	for _, r := range rows {
 		if index := string(r[0]); index != last {
-			t.uniques, last = append(t.uniques, nil), index
+			t.uniques, last = append(t.uniques, unique{}), index
 		}
-		t.uniques[len(t.uniques)-1] = append(t.uniques[len(t.uniques)-1], string(r[1]))
+		u := &t.uniques[len(t.uniques)-1]
+		u.columns, u.loose = append(u.columns, string(r[1])), u.loose || string(r[2]) == "t"
 	}
 	return t, nil
+}
+
+// A table is what it says it is, or a part of it is.
+const partsQuery = `WITH RECURSIVE part(oid) AS (SELECT $1::oid UNION SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid)
+	SELECT c.oid::regclass, c.relpersistence, EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1')
+	FROM part JOIN pg_class c ON c.oid = part.oid
+	WHERE c.relpersistence <> 'p' OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1')`
+
+// safe refuses tables that may hold something else than what was written to them.
+func (c *conn) safe(ctx context.Context, name tableName, oid []byte) error {
+	rows, err := c.query(ctx, partsQuery, oid)
+	if err != nil {
+		return fmt.Errorf("look at table %s: %w", name, err)
+	}
+	for _, r := range rows {
+		switch {
+		case string(r[1]) == "u":
+			return sink.Fatal(fmt.Errorf("table: %s is UNLOGGED, which a crash of the server empties, and nothing would write its rows again; ALTER TABLE %s SET LOGGED", r[0], r[0]))
+		case string(r[1]) == "t":
+			return sink.Fatal(fmt.Errorf("table: %s is a temporary table, which no other session sees", r[0]))
+		default:
+			return sink.Fatal(fmt.Errorf("table: %s has rules, which COPY passes over and ON CONFLICT does not allow; use a trigger, or let the sink write the table that the rule means", r[0]))
+		}
+	}
+	return nil
 }
 
 // columnOf reads a row of columnsQuery.
 func columnOf(r [][]byte) column {
 	base, category, typtype := string(r[2]), string(r[3]), string(r[4])
-	c := column{name: string(r[0]), cast: string(r[1]), scale: -1}
-	deterministic := string(r[8]) == "t"
-	switch {
-	case category == "A":
-		c.kind, c.plain = kindArray, incomparable(string(r[9]))
-	case base == "int2" || base == "int4" || base == "int8":
-		c.kind, c.exact = kindInteger, true
-	case base == "numeric":
-		c.kind, c.scale = kindNumeric, scaleOf(r[5], r[6])
-	case base == "bool":
-		c.kind = kindBool
-	case base == "json" || base == "jsonb":
-		c.kind, c.plain = kindJSON, base == "json"
-	case base == "bytea":
-		c.kind = kindBytes
-	case base == "uuid":
-		c.kind, c.exact = kindUUID, true
-	case base == "text" || base == "varchar":
-		// varchar(n) cuts blanks off, so that texts that differ may be the same key.
-		c.kind, c.exact = kindText, deterministic && (base == "text" || string(r[5]) == "-1" && string(r[6]) == "-1")
-	case category == "S":
-		c.kind, c.plain = kindText, true // citext and the like
-	case typtype == "e":
+	c := column{name: string(r[0]), cast: string(r[1]), base: base, full: string(r[9]), scale: anyScale, width: -1, loose: string(r[7]) != "t"}
+	if category == "A" {
+		c.kind, c.elem = kindArray, kindOf(string(r[8]), "")
+		if c.elem == kindNumeric {
+			c.scale = scaleOf(r[5])
+		}
+		return c
+	}
+	switch c.kind = kindOf(base, category); c.kind {
+	case kindInteger, kindUUID:
 		c.exact = true
+	case kindNumeric:
+		c.scale = scaleOf(r[5])
+	case kindText:
+		// varchar(n) cuts blanks off, so that texts that differ may be the same key.
+		if mod, err := strconv.Atoi(string(r[5])); err == nil && mod >= varHeader && base != "text" {
+			c.width = mod - varHeader
+		}
+		c.exact = !c.loose && (base == "text" || base == "varchar" && c.width < 0)
 	default:
-		c.plain = incomparable(base)
+		c.exact = typtype == "e"
 	}
 	return c
 }
 
-// incomparable types have no equality, or one of another meaning.
-func incomparable(base string) bool {
-	return slices.Contains([]string{"json", "xml", "point", "line", "lseg", "box", "path", "polygon", "circle"}, base)
+// varHeader is what the modifier of varchar(n) has more than n (varchar.c).
+const varHeader = 4
+
+func kindOf(base, category string) kind {
+	switch base {
+	case "int2", "int4", "int8":
+		return kindInteger
+	case "numeric":
+		return kindNumeric
+	case "bool":
+		return kindBool
+	case "json", "jsonb":
+		return kindJSON
+	case "bytea":
+		return kindBytes
+	case "uuid":
+		return kindUUID
+	case "text", "varchar":
+		return kindText
+	}
+	if category == "S" { // citext and the like
+		return kindText
+	}
+	return kindOther
 }
 
 // scaleOf finds the digits behind the point that numeric(p,s) keeps: in the
-// type's modifier, which is ((p << 16) | (s & 0x7ff)) + 4 (numeric.c).
-func scaleOf(column, domain []byte) int {
-	for _, text := range [][]byte{column, domain} {
-		if mod, err := strconv.Atoi(string(text)); err == nil && mod >= 4 {
-			s := (mod - 4) & 0x7ff
-			if s >= 0x400 { // negative scales, from version 15 on
-				s -= 0x800
-			}
-			return max(s, 0)
-		}
+// type's modifier, which is ((p << 16) | (s & 0x7ff)) + 4 (numeric.c). From version
+// 15 on they may be negative.
+func scaleOf(modifier []byte) int {
+	mod, err := strconv.Atoi(string(modifier))
+	if err != nil || mod < 4 {
+		return anyScale
 	}
-	return -1
+	s := (mod - 4) & 0x7ff
+	if s >= 0x400 {
+		s -= 0x800
+	}
+	return s
 }
 
 // find gives the index of a column, or -1.
@@ -164,7 +228,12 @@ func (t *tableInfo) find(name string) int {
 
 // unique reports whether exactly these columns identify a row.
 func (t *tableInfo) unique(key []string) bool {
-	return slices.ContainsFunc(t.uniques, func(cols []string) bool { return tables.SameColumns(cols, key) })
+	return slices.ContainsFunc(t.uniques, func(u unique) bool { return tables.SameColumns(u.columns, key) })
+}
+
+// loosely reports whether an index takes different keys for the same.
+func (t *tableInfo) loosely(key []string) bool {
+	return slices.ContainsFunc(t.uniques, func(u unique) bool { return u.loose && tables.SameColumns(u.columns, key) })
 }
 
 // missing says that a column does not exist, with what it may have been meant.

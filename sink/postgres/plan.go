@@ -116,14 +116,45 @@ func (p *plan) resolve() error {
 		p.own[o.setting] = i
 		delete(p.index, o.column)
 	}
-	if err := p.resolveKey(); err != nil || p.mode != modeUpsert {
+	if err := p.resolveKey(); err != nil {
 		return err
 	}
+	if err := p.fitting(); err != nil || p.mode != modeUpsert {
+		return err
+	}
+	p.inTurn = p.inTurn || p.info.loosely(p.spec.Key)
 	if !p.info.unique(p.spec.Key) {
 		return fmt.Errorf("key: table %s has no UNIQUE or PRIMARY KEY constraint of exactly (%s) that is checked at once, so that rows of one key could be doubled; make one with CREATE UNIQUE INDEX ON %s (%s)",
 			p.info.name, strings.Join(p.spec.Key, ", "), p.info.name, tables.QuoteAll(p.spec.Key))
 	}
 	return p.resolveOrder()
+}
+
+// auditTypes are those that take what an audit column gets, whatever comes.
+var auditTypes = map[string][]string{
+	"run_id":       {"uuid", "text", "varchar"},
+	"epoch":        {"int8", "int4", "numeric", "text", "varchar"},
+	"topic":        {"text", "varchar"},
+	"partition":    {"int4", "int8", "numeric", "text", "varchar"},
+	"offset":       {"int8", "numeric", "text", "varchar"},
+	"processed_at": {"timestamptz", "timestamp"},
+	"updated_at":   {"timestamptz", "timestamp"},
+	"insert_count": {"int4", "int8", "numeric"},
+}
+
+// widest is the longest text that an audit column gets: the name of a topic.
+const widest = 249
+
+// fitting refuses audit columns of a type that would make every record a dead
+// letter, or take a word for a time.
+func (p *plan) fitting() error {
+	for _, o := range p.spec.Audit.named() {
+		c := &p.info.columns[p.own[o.setting]]
+		if !slices.Contains(auditTypes[o.setting], c.base) || c.width >= 0 && c.width < widest && o.setting != "run_id" || c.width >= 0 && c.width < len(uuid.Nil.String()) {
+			return fmt.Errorf("audit.%s: the column %s of table %s is %s, want %s", o.setting, o.column, p.info.name, c.full, strings.Join(auditTypes[o.setting], ", "))
+		}
+	}
+	return nil
 }
 
 func (p *plan) resolveKey() error {
@@ -134,6 +165,12 @@ func (p *plan) resolveKey() error {
 		}
 		p.key = append(p.key, i)
 		p.inTurn = p.inTurn || !p.info.columns[i].exact
+		if p.mode == modeReplace && p.info.columns[i].loose {
+			return fmt.Errorf("key: the collation of column %s takes different texts for the same, so that a query by one of them would miss the rows of the others; give it an ordinary collation, or the type citext", col)
+		}
+	}
+	if p.mode == modeReplace && p.x.Columns == nil { // the other columns come from query
+		maps.DeleteFunc(p.index, func(_ string, i int) bool { return !slices.Contains(p.key, i) })
 	}
 	if p.x.Each == nil {
 		p.parent = p.key
@@ -185,6 +222,55 @@ func (p *plan) allowed(ctx context.Context, c *conn) error {
 	}
 	if len(lacks) > 0 {
 		return sink.Fatal(fmt.Errorf("table: the user of dsn lacks %s on %s; mode %s needs GRANT %s ON %s", lacks[0][0], p.info.name, p.mode, need, p.info.name))
+	}
+	if p.mode == modeReplace {
+		return nil // see newRollup
+	}
+	if p.mode == modeUpsert {
+		if err := p.replicated(ctx, c); err != nil {
+			return err
+		}
+	}
+	s := p.shape(p.filled())
+	if _, err := c.pg.Prepare(ctx, "", s.sql, s.types); err != nil {
+		return fmt.Errorf("let the server read the statement of mode %s for table %s: %w", p.mode, p.info.name, lost(err))
+	}
+	return nil
+}
+
+// filled is the mask of a record with all fields that there can be.
+func (p *plan) filled() []byte {
+	mask := make([]byte, len(p.info.columns))
+	if p.x.Columns == nil {
+		for _, i := range p.index {
+			mask[i] = 1
+		}
+	}
+	for _, i := range slices.Concat(p.exprs, p.key, slices.Collect(maps.Values(p.own))) {
+		mask[i] = 1
+	}
+	for _, i := range []int{p.version, p.order} {
+		if i >= 0 {
+			mask[i] = 1
+		}
+	}
+	return mask
+}
+
+// replicated refuses a table that is published and whose rows nothing identifies to
+// subscribers: the server refuses every update of it (manual, 31.1).
+func (p *plan) replicated(ctx context.Context, c *conn) error {
+	rows, err := c.query(ctx, `SELECT DISTINCT pt.pubname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_publication_tables pt ON pt.schemaname = n.nspname AND pt.tablename = c.relname
+		JOIN pg_publication pb ON pb.pubname = pt.pubname AND (pb.pubupdate OR pb.pubdelete)
+		WHERE c.oid = $1::oid AND (c.relreplident = 'n' OR c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary))`,
+		[]byte(p.info.oid))
+	if err != nil {
+		return fmt.Errorf("look at the publications of table %s: %w", p.info.name, err)
+	}
+	if len(rows) > 0 {
+		return sink.Fatal(fmt.Errorf("table: %s is in the publication %s and has no replica identity, so that the server refuses its updates; give it a primary key, or ALTER TABLE %s REPLICA IDENTITY USING INDEX …",
+			p.info.name, rows[0][0], p.info.name))
 	}
 	return nil
 }
@@ -262,7 +348,7 @@ func (p *plan) update(cols []int) string {
 	newer := p.newer()
 	count, counts := p.own["insert_count"]
 	first, keepsFirst := p.own["processed_at"]
-	var set, differs []string
+	var set, was, is []string
 	for _, c := range cols {
 		if slices.Contains(p.key, c) || counts && c == count || keepsFirst && c == first {
 			continue
@@ -274,17 +360,20 @@ func (p *plan) update(cols []int) string {
 		}
 		set = append(set, name+" = "+val)
 		if !p.audits(c) {
-			differs = append(differs, p.differs(c))
+			was, is = append(was, "dst."+name), append(is, "excluded."+name)
 		}
 	}
 	if counts {
 		name := p.name(count)
 		return "UPDATE SET " + strings.Join(append(set, name+" = coalesce(dst."+name+", 1) + 1"), ", ")
 	}
-	if len(differs) == 0 {
+	if len(was) == 0 {
 		return "NOTHING"
 	}
-	cond := "(" + strings.Join(differs, " OR ") + ")" // no trigger fires and no version is left behind for a row that stays as it is
+	// No trigger fires and no version is left behind for a row that stays as it is: to
+	// the byte, since many types take for equal what is not the same (1 day and 24
+	// hours), and some have no equality (manual, 9.24.6).
+	cond := "pg_catalog.record_image_ne(ROW(" + strings.Join(was, ", ") + "), ROW(" + strings.Join(is, ", ") + "))"
 	if newer != "" {
 		cond = newer + " AND " + cond
 	}
@@ -299,18 +388,6 @@ func (p *plan) audits(col int) bool {
 		}
 	}
 	return false
-}
-
-// differs is the condition that a column would change.
-func (p *plan) differs(col int) string {
-	c, name := &p.info.columns[col], p.name(col)
-	switch {
-	case c.kind == kindText: // to the byte, whatever the collation takes for the same
-		return fmt.Sprintf(`dst.%s::text COLLATE "C" IS DISTINCT FROM excluded.%s::text COLLATE "C"`, name, name)
-	case c.plain:
-		return fmt.Sprintf("dst.%s::text IS DISTINCT FROM excluded.%s::text", name, name)
-	}
-	return fmt.Sprintf("dst.%s IS DISTINCT FROM excluded.%s", name, name)
 }
 
 // orderPart takes bytes of a place, for tables.NotOlder.

@@ -20,6 +20,7 @@ import (
 type rollup struct {
 	p      *plan
 	keys   string // the keys of records, as their columns take them, each once
+	cut    string // how many keys their columns would round or cut; "": none can be
 	lock   string
 	remove string
 	insert string
@@ -32,14 +33,20 @@ type rollup struct {
 // is said at the start.
 func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, error) {
 	r := &rollup{p: p, types: slices.Repeat([]uint32{oidTextArray}, len(p.key))}
-	var casts, conds, texts []string
+	var casts, conds, texts, cut []string
 	for i, k := range p.key {
 		cast := fmt.Sprintf("u.c%d::%s", i+1, p.info.columns[k].cast)
 		casts = append(casts, cast)
 		texts = append(texts, "("+cast+")::text")
 		conds = append(conds, fmt.Sprintf("dst.%s = %s", p.name(k), cast))
+		if c := &p.info.columns[k]; c.full != c.cast {
+			cut = append(cut, fmt.Sprintf("(%s)::text IS DISTINCT FROM (%s::%s)::text", cast, cast, c.full))
+		}
 	}
 	from := arrays(len(p.key))
+	if len(cut) > 0 {
+		r.cut = "SELECT count(*) FROM " + from + " WHERE " + strings.Join(cut, " OR ")
+	}
 	r.keys = "SELECT DISTINCT " + strings.Join(texts, ", ") + " FROM " + from
 	r.lock = fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockOf(p.info))
 	r.remove = "DELETE FROM " + p.info.name.String() + " AS dst USING " + from + " WHERE " + strings.Join(conds, " AND ")
@@ -63,7 +70,10 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 	cols, values = r.own(cols, values)
 	r.insert = fresh + "INSERT INTO " + p.info.name.String() + " (" + tables.QuoteAll(cols) + ") SELECT " + strings.Join(values, ", ") +
 		" FROM exactly_fresh JOIN affected USING (" + tables.QuoteAll(cfg.Key) + ")"
-	for _, sql := range []string{r.keys, r.remove, r.insert} {
+	for _, sql := range []string{r.keys, r.cut, r.remove, r.insert} {
+		if sql == "" {
+			continue
+		}
 		types := slices.Clone(r.types)
 		if sql == r.insert {
 			types = append(types, slices.Repeat([]uint32{oidText}, max(r.run, r.epoch, len(types))-len(types))...)
@@ -89,7 +99,7 @@ func (r *rollup) readsItself(ctx context.Context, c *conn, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("query: %w", unfit(err))
 	}
-	own, err := c.query(ctx, "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid", []byte(r.p.info.oid))
+	own, err := c.query(ctx, familyQuery, []byte(r.p.info.oid))
 	if err != nil || len(own) == 0 {
 		return fmt.Errorf("look for table %s: %w", r.p.info.name, err)
 	}
@@ -97,23 +107,34 @@ func (r *rollup) readsItself(ctx context.Context, c *conn, cfg Config) error {
 	if err := json.Unmarshal(rows[0][0], &plan); err != nil {
 		return fmt.Errorf("read the plan of query: %w", err)
 	}
-	if scans(plan, string(own[0][0]), string(own[0][1])) {
+	family := map[[2]string]bool{}
+	for _, o := range own {
+		family[[2]string{string(o[0]), string(o[1])}] = true
+	}
+	if scans(plan, family) {
 		return sink.Fatal(fmt.Errorf("query: it reads table %s, which it fills: the old rows of a key are removed before it runs; let it read what the sinks in from write", r.p.info.name))
 	}
 	return nil
 }
 
-// scans looks for a table in a plan of EXPLAIN.
-func scans(plan any, schema, table string) bool {
+// A plan names the parts of a table that it reads, not the table.
+const familyQuery = `WITH RECURSIVE above(oid) AS (SELECT $1::oid UNION SELECT i.inhparent FROM above JOIN pg_inherits i ON i.inhrelid = above.oid),
+	family(oid) AS (SELECT oid FROM above UNION SELECT i.inhrelid FROM family JOIN pg_inherits i ON i.inhparent = family.oid AND i.inhparent NOT IN (SELECT oid FROM above WHERE oid <> $1::oid))
+	SELECT n.nspname, c.relname FROM family JOIN pg_class c ON c.oid = family.oid JOIN pg_namespace n ON n.oid = c.relnamespace`
+
+// scans looks for tables, by schema and name, in a plan of EXPLAIN.
+func scans(plan any, tables map[[2]string]bool) bool {
 	switch p := plan.(type) {
 	case []any:
-		return slices.ContainsFunc(p, func(e any) bool { return scans(e, schema, table) })
+		return slices.ContainsFunc(p, func(e any) bool { return scans(e, tables) })
 	case map[string]any:
-		if p["Relation Name"] == table && p["Schema"] == schema {
+		schema, _ := p["Schema"].(string)
+		name, _ := p["Relation Name"].(string)
+		if tables[[2]string{schema, name}] {
 			return true
 		}
 		for _, v := range p {
-			if scans(v, schema, table) {
+			if scans(v, tables) {
 				return true
 			}
 		}
@@ -269,20 +290,27 @@ func (r *rollup) taken(ctx context.Context, c *conn, w *writer, keys []*affected
 		vals[i] = k.vals
 	}
 	b := &pgconn.Batch{}
-	b.ExecParams("SAVEPOINT exactly", nil, nil, nil, nil)
+	b.ExecParams(savepoint, nil, nil, nil, nil)
 	params, formats := r.params(vals)
 	b.ExecParams(r.keys, params, r.types, formats, nil)
-	b.ExecParams("RELEASE SAVEPOINT exactly", nil, nil, nil, nil)
+	if r.cut != "" {
+		b.ExecParams(r.cut, params, r.types, formats, nil)
+	}
+	b.ExecParams(release, nil, nil, nil, nil)
 	res, err := c.run(ctx, b)
-	if err == nil {
+	var verdict error
+	switch {
+	case err == nil && (r.cut == "" || string(res[2].Rows[0][0]) == "0"):
 		return res[1].Rows, nil
-	}
-	verdict := w.refusal(err)
-	if verdict == nil {
-		return nil, err
-	}
-	if err := c.exec(ctx, "ROLLBACK TO SAVEPOINT exactly; RELEASE SAVEPOINT exactly"); err != nil {
-		return nil, err
+	case err == nil:
+		verdict = sink.Poison(codeValue, fmt.Errorf("table %s would round or cut the key, and its rows would not be found again; do so in columns, or widen the key's columns", r.p.info.name))
+	default:
+		if verdict = w.refusal(err); verdict == nil {
+			return nil, err
+		}
+		if err := c.exec(ctx, undoPart); err != nil {
+			return nil, err
+		}
 	}
 	if len(keys) == 1 {
 		for _, pos := range keys[0].pos {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -22,6 +23,8 @@ type Sink struct {
 	cfg  Config
 	x    []tables.Exprs // by table; in mode statement, of the statement
 	base *pgconn.Config
+	most atomic.Int64 // records of a statement of mode two_phase; 0: as many as there are
+	good atomic.Int64 // epochs since then
 }
 
 var _ sink.Outbox = (*Sink)(nil)
@@ -34,9 +37,9 @@ func New(name string, c Config) (sink.Sink, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
-	base, err := pgconn.ParseConfig(c.DSN)
+	base, err := ParseDSN(c.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: dsn: %w", name, err) // without the password: pgconn leaves it out
+		return nil, fmt.Errorf("sink %s: dsn: %w", name, err)
 	}
 	s := &Sink{name: name, cfg: c, base: base}
 	if s.x, err = c.compile(); err != nil {
@@ -135,7 +138,7 @@ func (s *Sink) parameters(ctx context.Context, c *conn) ([]column, error) {
 	}
 	cols := make([]column, len(d.ParamOIDs))
 	for i, oid := range d.ParamOIDs {
-		rows, err := c.query(ctx, `SELECT '', '', b.typname, b.typcategory, b.typtype, '-1', '-1', '', 't', coalesce(e.typname, '')
+		rows, err := c.query(ctx, `SELECT '', '', b.typname, b.typcategory, b.typtype, '-1', '', 't', coalesce(e.typname, ''), ''
 			FROM pg_type b LEFT JOIN pg_type e ON e.oid = b.typelem AND b.typcategory = 'A' WHERE b.oid = $1::oid`,
 			strconv.AppendUint(nil, uint64(oid), 10))
 		if err != nil || len(rows) == 0 {

@@ -73,6 +73,23 @@ func (c *conn) canPrepare(ctx context.Context, tasks int32) error {
 	return err
 }
 
+// hasRoom: others may have used up what the server allows. PREPARE TRANSACTION would
+// fail then, with the rows of the epoch lost, so a task waits here until there is room.
+// What the pipeline itself has prepared, in whichever sink, is about to be ended.
+func (c *conn) hasRoom(ctx context.Context, o sink.Owner) error {
+	rows, err := c.query(ctx, "SELECT current_setting('max_prepared_transactions')::int - count(*), count(*) FROM pg_prepared_xacts WHERE NOT starts_with(gid, $1)",
+		[]byte("exactly:"+o.Incarnation+":"))
+	if err != nil {
+		return fmt.Errorf("count the prepared transactions: %w", err)
+	}
+	free, err := strconv.Atoi(string(rows[0][0]))
+	if need := perTask * int(o.Tasks); err == nil && free < need {
+		err = sink.Transient(fmt.Errorf("there is room for %d prepared transactions beside the %s of others, and the tasks need %d: it is waited for; "+
+			"pg_prepared_xacts lists them, `exactly resolve` ends those of a pipeline that is down, max_prepared_transactions makes more room", free, rows[0][1], need))
+	}
+	return err
+}
+
 // OpenStaging implements sink.Staging.
 func (s *Staged) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTask, error) {
 	t := &stagedTask{s: s.s, o: o, room: make(chan struct{}, perTask), holds: map[string]bool{}}
@@ -90,6 +107,9 @@ func (s *Staged) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTas
 			return nil
 		}
 		if err := first.c.canPrepare(ctx, o.Tasks); err != nil {
+			return err
+		}
+		if err := first.c.hasRoom(ctx, o); err != nil {
 			return err
 		}
 		return t.marks(first.c).create(ctx)
@@ -160,9 +180,10 @@ func (t *stagedTask) Flush(ctx context.Context, epoch int64) error {
 	for try := 1; ; {
 		var err error
 		if refused, err = t.write(ctx, l); err == nil {
+			t.s.larger()
 			break
 		}
-		if !contended(err) {
+		if !contended(err) && !t.s.smaller(err, len(l.taken)) {
 			try++
 		}
 		if ctx.Err() != nil || try > flushTries || sink.Classify(classed(err)) != sink.ClassTransient {
@@ -206,6 +227,39 @@ func contended(err error) bool {
 	return s == "55P03" || s == "40P01" || s == "40001"
 }
 
+// smaller halves what a statement of mode two_phase may have, if it took too long: an
+// epoch is one transaction, but need not be one statement. It is said to all tasks, and
+// outlives an attempt.
+func (s *Sink) smaller(err error, n int) bool {
+	if state(err) != stateTimeout {
+		return false
+	}
+	s.good.Store(0)
+	most := s.most.Load()
+	if most > 0 {
+		n = min(n, int(most))
+	}
+	if n > 1 {
+		s.most.CompareAndSwap(most, int64(n/2))
+	}
+	return n > 1
+}
+
+// goodEpochs in a row make statements larger again: each that takes too long costs
+// the whole time-out.
+const goodEpochs = 100
+
+// larger doubles it again.
+func (s *Sink) larger() {
+	if most := s.most.Load(); most > 0 && s.good.Add(1)%goodEpochs == 0 {
+		next := 2 * most
+		if next >= maxTransaction {
+			next = 0
+		}
+		s.most.CompareAndSwap(most, next)
+	}
+}
+
 // write fills the lane's transaction, and leaves it open.
 func (t *stagedTask) write(ctx context.Context, l *stagedLane) (refused []sink.Verdict, err error) {
 	for _, careful := range []bool{false, true} {
@@ -228,18 +282,19 @@ func (t *stagedTask) fill(ctx context.Context, c *conn, l *stagedLane, careful b
 	c.rollback(ctx) // of an earlier try, or of an epoch that was never prepared
 	b := &pgconn.Batch{}
 	begin(b, t.s.cfg.StatementTimeout)
-	wait := min(lockWait, t.s.cfg.StatementTimeout)
+	wait := min(lockWait, t.s.cfg.StatementTimeout/2) // who waits for a lock is told so, not that it took too long
 	b.ExecParams("SELECT set_config('lock_timeout', $1, true)", [][]byte{text(wait.Milliseconds())}, []uint32{oidText}, nil, nil)
 	if _, err := c.run(ctx, b); err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
 	w := newWriter(l.task, c)
+	w.most = int(t.s.most.Load())
 	if err := w.put(ctx, c, l.taken, careful); err != nil {
 		return nil, fmt.Errorf("write %d records: %w", len(l.taken), err)
 	}
 	// What waits for the end would be refused by PREPARE TRANSACTION, too late for
 	// a dead letter.
-	if err := c.exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
+	if err := c.exec(ctx, constraintsNow); err != nil {
 		return nil, w.failed(err)
 	}
 	slices.SortFunc(w.verdicts, func(a, b sink.Verdict) int { return a.Pos.Compare(b.Pos) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,6 +32,7 @@ type task struct {
 	params []column // of the statement
 	c      *conn    // nil: not connected
 	most   int      // records of a transaction: fewer, where more have taken too long; 0: as many as there may be
+	alone  bool     // the next transaction of statements shares the database with none of ours
 }
 
 func (t *task) marks(c *conn) *ledger { return &ledger{c: c, table: t.ledger, o: t.o} }
@@ -103,17 +105,48 @@ func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
 
 // apply is one transaction, made again carefully if a row is refused.
 func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err error) {
-	for _, careful := range []bool{false, true} {
+	defer func() { t.alone = false }()
+	for careful := false; ; {
 		err = t.with(ctx, func(c *conn) error {
 			vs, err = t.transact(ctx, c, b, careful)
 			return err
 		})
-		if !errors.Is(err, errRefused) {
+		switch {
+		case errors.Is(err, errRefused) && !careful:
+			t.drop() // the table may have been altered, of which sessions know less than they think
+			careful = true
+		case t.s.cfg.Mode == modeStatement && !t.alone && (state(err) == stateDeadlock || state(err) == stateSerialization):
+			t.alone = true
+		default:
 			return vs, err
 		}
-		t.drop() // the table may have been altered, of which sessions know less than they think
 	}
-	return nil, err
+}
+
+// The locks that statements take are unknown, and tasks that take the same ones in
+// another order meet in deadlocks. Who was the victim of one tries again at once, while
+// no other task of the sink writes.
+const (
+	stateDeadlock      = "40P01"
+	stateSerialization = "40001"
+)
+
+// among adds the lock that tells the other tasks whether one wants to be alone.
+func (t *task) among(b *pgconn.Batch) {
+	if t.s.cfg.Mode != modeStatement {
+		return
+	}
+	how := "_shared"
+	if t.alone {
+		how = ""
+	}
+	b.ExecParams("SELECT pg_advisory_xact_lock"+how+"($1::bigint)", [][]byte{text(statementLock(t.o))}, []uint32{oidText}, nil, nil)
+}
+
+func statementLock(o sink.Owner) int64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "exactly statement %q %q %q", o.Incarnation, o.Pipeline, o.Sink)
+	return int64(h.Sum64()) //nolint:gosec // any number will do
 }
 
 // transact locks the mark, does what it says is still to be done, moves it and
@@ -153,12 +186,14 @@ func (t *task) start(ctx context.Context, c *conn, b sink.Batch) (sink.Pos, erro
 	batch := &pgconn.Batch{}
 	begin(batch, t.s.cfg.StatementTimeout)
 	if t.o.Guarantee == sink.AtLeastOnce {
+		t.among(batch)
 		_, err := c.run(ctx, batch)
 		return b.Prev, err
 	}
 	l := t.marks(c)
 	l.lock(batch)
 	l.forget(batch, b.Confirmed)
+	t.among(batch)
 	res, err := c.run(ctx, batch)
 	if err != nil {
 		return sink.Pos{}, fmt.Errorf("lock the mark in %s: %w", t.ledger, err)

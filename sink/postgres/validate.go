@@ -101,10 +101,23 @@ func (c Config) validateTable(t Table) error {
 	return c.validateColumns(t)
 }
 
+// firstWord is behind blanks, comments and brackets.
+var firstWord = regexp.MustCompile(`(?s)^(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([A-Za-z]+)`)
+
+// verb is what a statement begins with.
+func verb(sql string) string {
+	if m := firstWord.FindStringSubmatch(sql); m != nil {
+		return strings.ToLower(m[1])
+	}
+	return ""
+}
+
 func (c Config) validateStatement() error {
 	switch {
 	case strings.TrimSpace(c.Statement) == "":
 		return errors.New("statement is missing: mode statement needs what to execute for each record")
+	case !slices.Contains([]string{"insert", "update", "delete", "merge", "select", "with", "call"}, verb(c.Statement)):
+		return errors.New("statement must begin with INSERT, UPDATE, DELETE, MERGE, SELECT, WITH or CALL: it is executed within the sink's own transaction, which others would end, or which takes no others")
 	case c.Table != "" || len(c.Tables) > 0 || len(c.Key) > 0 || len(c.Columns) > 0 || c.Create || len(c.Schema) > 0 || c.Version != "" || c.Audit != (Audit{}):
 		return errors.New("table, tables, key, columns, create, schema, version and audit have no meaning in mode statement: the statement says it all")
 	}

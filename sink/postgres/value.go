@@ -29,11 +29,15 @@ func jsonValue(raw []byte, c *column) ([]byte, error) {
 		return raw, nil
 	case '[':
 		if c.kind == kindArray {
-			return arrayText(nil, raw)
+			return arrayText(nil, raw, c)
 		}
 		return raw, nil
 	case '"':
-		return unquote(raw)
+		v, err := unquote(raw)
+		if err != nil || c.kind != kindNumeric {
+			return v, err
+		}
+		return v, fits(v, c)
 	}
 	return jsonNumber(raw, c)
 }
@@ -53,32 +57,69 @@ func unquote(raw []byte) ([]byte, error) {
 const maxExponent = 400
 
 func jsonNumber(raw []byte, c *column) ([]byte, error) {
-	if c.kind != kindInteger && (c.kind != kindNumeric || c.scale < 0) || !bytes.ContainsAny(raw, ".eE") {
+	return number(raw, c.kind, c)
+}
+
+// number writes one out for an integer, and sees to it that a numeric keeps it.
+func number(raw []byte, k kind, c *column) ([]byte, error) {
+	switch {
+	case k == kindNumeric:
+		return raw, fits(raw, c)
+	case k != kindInteger || !bytes.ContainsAny(raw, ".eE"):
 		return raw, nil
 	}
+	n, err := rational(raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case n == nil:
+		return nil, sink.Poison(cel.CodeNotJSON, fmt.Errorf("the number %.40s cannot be read", raw))
+	case !n.IsInt():
+		return nil, sink.Poison(codeValue, fmt.Errorf("the number %.40s is no integer", raw))
+	}
+	return n.Num().Append(nil, 10), nil
+}
+
+// rational reads a number; nil, where it is none.
+func rational(raw []byte) (*big.Rat, error) {
 	if i := bytes.IndexAny(raw, "eE"); i >= 0 {
 		if e, err := strconv.Atoi(string(raw[i+1:])); err != nil || e > maxExponent || e < -maxExponent {
 			return nil, sink.Poison(codeValue, fmt.Errorf("the number %.40s is out of range", raw))
 		}
 	}
-	n, ok := new(big.Rat).SetString(string(raw))
-	switch {
-	case !ok:
-		return nil, sink.Poison(cel.CodeNotJSON, fmt.Errorf("the number %.40s cannot be read", raw))
-	case c.kind == kindInteger && !n.IsInt():
-		return nil, sink.Poison(codeValue, fmt.Errorf("the number %.40s is no integer", raw))
-	case c.kind == kindInteger:
-		return n.Num().Append(nil, 10), nil
+	n, _ := new(big.Rat).SetString(string(raw))
+	return n, nil
+}
+
+// fits refuses a number that the column would round: numeric(p,s) does so without a
+// word. What is no number is for the server to judge (NaN, and nonsense).
+func fits(raw []byte, c *column) error {
+	if c.scale == anyScale || c.scale >= 0 && !bytes.ContainsAny(raw, ".eE") {
+		return nil
 	}
-	if digits, _ := n.FloatPrec(); digits > c.scale {
-		return nil, sink.Poison(codeValue, fmt.Errorf("the number %.40s has more than the %d digits behind the point that the column keeps; round it in a step, or widen the column", raw, c.scale))
+	if plain := bytes.TrimSpace(raw); len(plain) == 0 || len(bytes.Trim(plain, "+-.0123456789eE")) > 0 {
+		return nil
 	}
-	return raw, nil
+	n, err := rational(bytes.TrimSpace(raw))
+	if err != nil || n == nil {
+		return err
+	}
+	// s digits behind the point: 10^s times the number is an integer.
+	if ten := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(c.scale, -c.scale))), nil)); c.scale > 0 {
+		n.Mul(n, ten)
+	} else if c.scale < 0 {
+		n.Quo(n, ten)
+	}
+	if !n.IsInt() {
+		return sink.Poison(codeValue, fmt.Errorf("the number %.40s has more than the %d digits behind the point that the column keeps; round it in a step, or widen the column", raw, c.scale))
+	}
+	return nil
 }
 
 // arrayText writes a JSON array the way PostgreSQL reads arrays (section 8.15).
-// Elements that are objects go in as JSON text.
-func arrayText(dst, raw []byte) ([]byte, error) {
+// Elements that are objects go in as JSON text, and all of them where that is what
+// the elements are.
+func arrayText(dst, raw []byte, c *column) ([]byte, error) {
 	dst = append(dst, '{')
 	first := true
 	for e := range record.Elements(raw) {
@@ -86,25 +127,40 @@ func arrayText(dst, raw []byte) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		first = false
-		var err error
-		switch e[0] {
-		case 'n':
+		switch {
+		case e[0] == 'n':
 			dst = append(dst, "NULL"...)
-		case '[':
-			if dst, err = arrayText(dst, e); err != nil {
+			continue
+		case c.elem == kindJSON:
+		case e[0] == '[':
+			var err error
+			if dst, err = arrayText(dst, e, c); err != nil {
 				return nil, err
 			}
-		case '"':
-			s, err := unquote(e)
-			if err != nil {
-				return nil, err
-			}
-			dst = appendElement(dst, s)
+			continue
 		default:
-			dst = appendElement(dst, e)
+			var err error
+			if e, err = element(e, c); err != nil {
+				return nil, err
+			}
 		}
+		dst = appendElement(dst, e)
 	}
 	return append(dst, '}'), nil
+}
+
+func element(e []byte, c *column) ([]byte, error) {
+	switch e[0] {
+	case '"':
+		s, err := unquote(e)
+		if err == nil && c.elem == kindNumeric {
+			err = fits(s, c)
+		}
+		return s, err
+	case 't', 'f', '{':
+		return e, nil
+	}
+	return number(e, c.elem, c)
 }
 
 func appendElement(dst, s []byte) []byte {

@@ -54,7 +54,7 @@ func TestJSONValue(t *testing.T) {
 		col       *column
 		want      string // "!" and a code: refused
 	}{
-		{"digits stay", "1.10000000000000000000000000001", number(-1), "1.10000000000000000000000000001"},
+		{"digits stay", "1.10000000000000000000000000001", number(anyScale), "1.10000000000000000000000000001"},
 		{"within the scale", "1.500", number(1), "1.500"},
 		{"beyond the scale", "1.55", number(1), "!value"},
 		{"exponent", "15e-1", number(1), "15e-1"},
@@ -146,6 +146,8 @@ func TestConfigErrors(t *testing.T) {
 		{"an element's expression", several(func(c *Config) { c.Tables[1].Columns["n"] = "each.itm" }), "tables[1].columns.n: 1:5: there is no each.itm"},
 		{"parent without each", several(func(c *Config) { c.Tables[0].Parent = []string{"id"} }), "without each"},
 		{"parent without key", several(func(c *Config) { c.Tables[1].Key, c.Tables[1].Parent = nil, []string{"id"} }), "without key"},
+		{"statement that ends it", func(c *Config) { *c = Config{DSN: c.DSN, Mode: "statement", Statement: "/* a */ COMMIT"} }, "must begin with INSERT"},
+		{"statement behind a comment", func(c *Config) { *c = Config{DSN: c.DSN, Mode: "statement", Statement: "-- a\n ( select 1)"} }, ""},
 		{"mode without statement", func(c *Config) { *c = Config{DSN: c.DSN, Mode: "statement"} }, "statement is missing"},
 	}
 	for _, tt := range tests {

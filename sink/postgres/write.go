@@ -88,6 +88,8 @@ type writer struct {
 	plans    []*plan  // none in mode statement
 	params   []column // of the statement
 	verdicts []sink.Verdict
+	most     int // records of a statement; 0: as many as there are
+	sieve    sieve
 
 	prefix tables.Prefix
 	vars   cel.Vars
@@ -118,35 +120,46 @@ type write struct {
 }
 
 func (w *writer) refuse(at sink.Pos, err error) {
-	reason := err.Error()
-	w.verdicts = append(w.verdicts, sink.Verdict{Pos: at, Code: sink.Code(err), Reason: strings.ToValidUTF8(reason, "\uFFFD")})
+	reason := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD") // text of the server takes no NUL
+	w.verdicts = append(w.verdicts, sink.Verdict{Pos: at, Code: sink.Code(err), Reason: reason})
 }
 
 // put writes records: carefully, where that was refused as a whole.
 func (w *writer) put(ctx context.Context, c *conn, entries []sink.Entry, careful bool) error {
-	if !careful && w.streams() {
-		return w.stream(ctx, c, entries)
-	}
 	if careful {
-		// A constraint that waits for the end would tell nothing about the row.
-		if err := c.exec(ctx, "SET CONSTRAINTS ALL IMMEDIATE"); err != nil {
-			return err
-		}
+		return w.sift(ctx, c, entries)
 	}
-	for len(entries) > 0 {
-		var items []item
-		items, entries = w.items(entries)
-		if !careful {
-			if err := w.write(ctx, c, items, "", ""); err != nil {
-				return w.failed(err)
-			}
-			continue
-		}
-		if err := w.part(ctx, c, items); err != nil {
+	if !w.streams() {
+		return w.failed(w.all(entries, func(items []item) error { return w.write(ctx, c, items) }))
+	}
+	for chunk := range slices.Chunk(entries, w.chunk(len(entries))) {
+		if err := w.stream(ctx, c, chunk); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// all makes what records write, as much at a time as one statement may have.
+func (w *writer) all(entries []sink.Entry, f func([]item) error) error {
+	for len(entries) > 0 {
+		var items []item
+		items, entries = w.items(entries)
+		for chunk := range slices.Chunk(items, w.chunk(len(items))) {
+			if err := f(chunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// chunk is how many of n records a statement may have.
+func (w *writer) chunk(n int) int {
+	if w.most > 0 {
+		n = min(n, w.most)
+	}
+	return max(1, n)
 }
 
 const (
@@ -263,14 +276,18 @@ func (w *writer) statement(it *item) error {
 
 // errRefused: a statement of the batch was refused for what a row holds. The
 // transaction is gone; it has to be made again row by row where need be.
-var errRefused = errors.New("the database refused a row")
+var errRefused = errors.New("the database refused what was written")
 
-// write executes what items write in as few round trips as there can be, between
-// two statements of which "" is none.
-func (w *writer) write(ctx context.Context, c *conn, items []item, first, last string) error {
+// write executes what items write in as few round trips as there can be.
+func (w *writer) write(ctx context.Context, c *conn, items []item) error {
+	return w.between(ctx, c, items, nil, nil)
+}
+
+// between is write with statements before and behind.
+func (w *writer) between(ctx context.Context, c *conn, items []item, before, behind []string) error {
 	q := queued{c: c, b: &pgconn.Batch{}}
-	if first != "" {
-		q.next().ExecParams(first, nil, nil, nil, nil)
+	for _, sql := range before {
+		q.next().ExecParams(sql, nil, nil, nil, nil)
 	}
 	for _, g := range w.arrange(items) {
 		if g.copy == "" || len(g.pos) < copyRows {
@@ -284,8 +301,8 @@ func (w *writer) write(ctx context.Context, c *conn, items []item, first, last s
 			return err
 		}
 	}
-	if last != "" {
-		q.next().ExecParams(last, nil, nil, nil, nil)
+	for _, sql := range behind {
+		q.next().ExecParams(sql, nil, nil, nil, nil)
 	}
 	return q.flush(ctx)
 }
@@ -313,8 +330,13 @@ func (q *queued) flush(ctx context.Context) error {
 	return err
 }
 
+// ofRows: what the server has against a statement may be the fault of single rows.
+func (w *writer) ofRows(err error) bool {
+	return err != nil && (w.refusal(err) != nil || doubtful(err))
+}
+
 func (w *writer) failed(err error) error {
-	if err != nil && w.refusal(err) != nil {
+	if w.ofRows(err) {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return err
@@ -329,64 +351,4 @@ func (w *writer) refusal(err error) error {
 		return refusal("table "+tables.Quote(tableOf(err)), err)
 	}
 	return refusal("the database", err)
-}
-
-// part executes what items write under a savepoint, and halves what is refused
-// until the records at fault are alone: in the order of the source, since a row may
-// need the one before it.
-func (w *writer) part(ctx context.Context, c *conn, items []item) error {
-	if len(items) == 0 {
-		return nil
-	}
-	err := w.write(ctx, c, items, "SAVEPOINT exactly", "RELEASE SAVEPOINT exactly")
-	if err == nil {
-		return nil
-	}
-	verdict := w.refusal(err)
-	if verdict == nil {
-		return err
-	}
-	if undo := c.exec(ctx, undoPart); undo != nil {
-		return undo
-	}
-	if len(items) == 1 {
-		if state(err) == stateTwice && len(items[0].writes) > 1 {
-			verdict, err = w.apart(ctx, c, items[0])
-		}
-		if verdict != nil {
-			w.refuse(items[0].pos, verdict)
-			err = nil
-		}
-		return err
-	}
-	middle := len(items) / 2
-	if err := w.part(ctx, c, items[:middle]); err != nil {
-		return err
-	}
-	return w.part(ctx, c, items[middle:])
-}
-
-const (
-	undoPart = "ROLLBACK TO SAVEPOINT exactly; RELEASE SAVEPOINT exactly"
-	// stateTwice: one statement would write a row twice (cardinality_violation).
-	stateTwice = "21000"
-)
-
-// apart executes the writes of one record one by one: keys of two of its rows that
-// differ as text are the same to the database.
-func (w *writer) apart(ctx context.Context, c *conn, it item) (verdict, err error) {
-	if err := c.exec(ctx, "SAVEPOINT exactly"); err != nil {
-		return nil, err
-	}
-	for i := range it.writes {
-		err := w.write(ctx, c, []item{{pos: it.pos, remove: it.remove, writes: it.writes[i : i+1]}}, "", "")
-		if err == nil {
-			continue
-		}
-		if verdict = w.refusal(err); verdict == nil {
-			return nil, err
-		}
-		return verdict, c.exec(ctx, undoPart)
-	}
-	return nil, c.exec(ctx, "RELEASE SAVEPOINT exactly")
 }

@@ -389,6 +389,9 @@ func TestSecrets(t *testing.T) {
 		"postgres://nobody:s3cr3t@" + server.Address() + "/postgres?sslmode=disable",
 		"postgres://postgres:s3cr3t@127.0.0.1:1/postgres?sslmode=disable",
 		"postgres://postgres:s3cr3t@[/x", "host=x password=s3cr3t port=y",
+		// of pgconn's text only what it takes for the password is left out
+		"host=x password = s3cr3t port=y", "host=x password= s3cr3t port=y", `host=x password=abc\ s3cr3t port=y`,
+		"postgres://u:abc@s3cr3t%zz@h/db", "postgres://u:abc/s3cr3t@h/db", "postgres://u@h:x/db?password=s3cr3t",
 	} {
 		s, err := postgres.New("out", postgres.Config{DSN: dsn, Table: "t", Key: []string{"id"}})
 		if err == nil {
