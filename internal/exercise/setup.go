@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"exactly/sink/postgres"
 )
 
 // setUp makes tables, topics and the pipeline file, after a look at everything.
@@ -58,6 +60,9 @@ func (x *exercise) ground(ctx context.Context) error {
 // connect opens a session of PostgreSQL, and clients of Kafka that dial once they are
 // asked for something.
 func (x *exercise) connect(ctx context.Context) (err error) {
+	if _, err := postgres.ParseDSN(x.o.DSN); err != nil { // pgx would quote it
+		return fmt.Errorf("PostgreSQL: --postgres %w", err)
+	}
 	if x.db, err = pgx.Connect(ctx, x.o.DSN); err != nil {
 		return fmt.Errorf("PostgreSQL: %w", err)
 	}

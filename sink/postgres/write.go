@@ -120,7 +120,8 @@ type write struct {
 }
 
 func (w *writer) refuse(at sink.Pos, err error) {
-	reason := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD") // text of the server takes no NUL
+	reason := err.Error()
+	reason = strings.ReplaceAll(strings.ToValidUTF8(reason, "\uFFFD"), "\x00", "\uFFFD") // the server's text takes no NUL
 	w.verdicts = append(w.verdicts, sink.Verdict{Pos: at, Code: sink.Code(err), Reason: reason})
 }
 
