@@ -3,7 +3,6 @@ package sinktest
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -162,37 +161,6 @@ func largeBatch(w *world) {
 	l.feed(numbered("big", 0, w.subject.Large))
 	w.must(p.advance(), "advance")
 	w.check()
-}
-
-// memory holds an outbox sink to keeping nothing of what it has applied.
-func memory(w *world) {
-	l := w.lane(baseOwner())
-	p := l.started()
-	p.size = 500
-	const epochs, perEpoch, size = 24, 400, 4 << 10 // 38 MiB in all
-	filler := make([]byte, size)
-	for i := range filler {
-		filler[i] = 'a' + byte(i%26)
-	}
-	var before, after runtime.MemStats
-	for e := range epochs {
-		in := make([]input, perEpoch)
-		for i := range in {
-			in[i] = input{Spec: Spec{ID: fmt.Sprintf("m%d", i), Value: int64(e), Extra: string(filler)}}
-		}
-		l.feed(in)
-		w.must(p.advance(), "advance")
-		l.log = l.log[len(l.log)-1:] // the records go, the end stays
-		if e == 2 {
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-		}
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 24<<20 {
-		w.t.Errorf("the heap grew by %d MiB over %d MiB of records", grown>>20, epochs*perEpoch*size>>20)
-	}
 }
 
 // cancelled demands that a cancelled call is over soon, refuses nothing and

@@ -36,5 +36,7 @@ const (
 	SweepOwnGeneration Defect = "older generations stay"    // what a zombie of an older generation stages is never swept
 	ObservedByPrefix   Defect = "observed by prefix"        // staged work of pipelines with a longer name is taken for one's own
 	StageForgets       Defect = "failed stage forgotten"    // what a failed Stage did not hand over is not staged again
+	AppliedKept        Defect = "applied records kept"      // a copy of every second epoch, for ever
+	UnappliedKept      Defect = "kept in an outage"         // a copy of each batch that could not be applied, for ever
 	SessionLost        Defect = "prepare of a lost session" // a crash of the service loses writes silently
 )

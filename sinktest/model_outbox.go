@@ -107,6 +107,7 @@ func (t *modelOutboxTask) Apply(ctx context.Context, b sink.Batch) (sink.Result,
 		err = sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, t.o.Task, b.Through.Epoch))
 	}
 	t.failed = err != nil
+	t.leak(b)
 	if err != nil {
 		return nothing, err
 	}
@@ -114,6 +115,18 @@ func (t *modelOutboxTask) Apply(ctx context.Context, b sink.Batch) (sink.Result,
 		res.Through = b.Through
 	}
 	return res, nil
+}
+
+// leak is that of a broken sink: of what has failed, or of every second epoch.
+func (t *modelOutboxTask) leak(b sink.Batch) {
+	for _, e := range b.Records {
+		switch {
+		case t.failed:
+			t.m.srv.leak(UnappliedKept, e.Record)
+		case e.Pos.Epoch%2 == 0:
+			t.m.srv.leak(AppliedKept, e.Record)
+		}
+	}
 }
 
 func (t *modelOutboxTask) request(ctx context.Context, b sink.Batch, res *sink.Result, data, mark bool) error {

@@ -91,6 +91,9 @@ func (t *modelStagerTask) Apply(ctx context.Context, b sink.Batch) (sink.Result,
 			continue
 		}
 		t.records = append(t.records, e.Record)
+		if e.Pos.Epoch%2 == 0 {
+			t.srv.leak(AppliedKept, e.Record)
+		}
 	}
 	if t.taken.Before(b.Through) {
 		t.taken = b.Through
@@ -116,6 +119,7 @@ func (t *modelStagerTask) Stage(ctx context.Context, now time.Time, force bool) 
 			err = sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkStageAfter, t.o.Task, w.id.Through.Epoch))
 		}
 		if err != nil {
+			t.srv.leak(UnappliedKept, w.records...)
 			if t.srv.defects[StageForgets] {
 				t.works = nil
 			}

@@ -117,7 +117,10 @@ func (c *modelCommitter) commitOne(ctx context.Context, id workID, epoch int64) 
 			return nil
 		}
 		delete(c.srv.staged, id)
-		c.srv.done[id] = rs
+		c.srv.done[id] = nil // the mark is all that has to stay
+		if d[CommitDoubles] {
+			c.srv.done[id] = rs
+		}
 		c.tell(id, true)
 		if !d[VisibleWhileStaged] {
 			c.srv.insert(c.opt, pointers(rs))

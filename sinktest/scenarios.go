@@ -42,6 +42,7 @@ func scenarios() []scenario {
 		{"AnswerLost", visible, answerLost},
 		{"ServiceFaults", faulty, serviceFaults},
 		{"ServiceDown", downs, serviceDown},
+		{"MemoryWhileDown", appliesLater, memoryWhileDown},
 		{"ServiceKilled", killable, serviceKilled},
 
 		{"Zombie", visible, zombie},
@@ -112,5 +113,11 @@ func killable(_ Subject, t Target, k kind, _ sink.Features) bool {
 }
 
 func outOfProcess(_ Subject, t Target, k kind, _ sink.Features) bool {
-	return k == kindOutbox && !t.InMemory
+	return k != kindTransactional && !t.InMemory
+}
+
+// appliesLater: while the service is down, a staging sink's attempt ends with the
+// first call that fails; the others are called again.
+func appliesLater(s Subject, t Target, k kind, f sink.Features) bool {
+	return fromOutbox(s, t, k, f) && downs(s, t, k, f)
 }

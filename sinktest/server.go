@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Server struct {
 	down      bool
 	intercept func(Call) Outcome
 	defects   map[Defect]bool
+	hoard     [][]byte // what a sink that leaks keeps for ever
 }
 
 // NewServer returns an empty server whose sinks have the given defects.
@@ -215,6 +217,18 @@ func (s *Server) show(ctx context.Context, op string, o sink.Owner, epoch int64,
 		return s.unreachable(op)
 	}
 	return err
+}
+
+// leak keeps a copy of records for ever, if the sinks have the defect.
+func (s *Server) leak(d Defect, rs ...record.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.defects[d] {
+		return
+	}
+	for _, r := range rs {
+		s.hoard = append(s.hoard, bytes.Clone(r.Value))
+	}
 }
 
 func (s *Server) unreachable(op string) error {

@@ -64,8 +64,8 @@ type Target struct {
 	Kill func(t TB)
 	// SetFault makes one request to the service fail. Optional.
 	SetFault func(t TB, f Fault)
-	// InMemory: the target lives in the memory of the test, so that memory
-	// says nothing about the sink.
+	// InMemory: what the target holds lies in the memory of the test, so that
+	// the test's growth says nothing about the sink.
 	InMemory bool
 }
 
@@ -85,7 +85,7 @@ type Row struct {
 	Writes int64
 }
 
-func (r Row) String() string { return fmt.Sprintf("{%s %d %q}", r.ID, r.Value, r.Extra) }
+func (r Row) String() string { return fmt.Sprintf("{%s %d %.80q}", r.ID, r.Value, r.Extra) }
 
 // Spec is what a record shall say.
 type Spec struct {
@@ -127,7 +127,8 @@ func RowOf(r record.Record) (Row, error) {
 	return Row{ID: v.ID, Value: v.Value, Extra: v.Extra}, nil
 }
 
-// Run runs the suite against s: one subtest per variant and scenario.
+// Run runs the suite against s: one subtest per variant and scenario. Some measure
+// the memory of the process: call it without t.Parallel before it.
 func Run(t *testing.T, s Subject) {
 	t.Helper()
 	RunTB(Wrap(t), s)
@@ -180,7 +181,7 @@ func runVariant(t TB, s Subject, variant string) {
 			continue
 		}
 		t.Run(sc.name, func(t TB) {
-			if !s.Serial {
+			if !s.Serial && !sc.alone() {
 				t.Parallel()
 			}
 			sc.run(newWorld(t, s, variant, k, f))

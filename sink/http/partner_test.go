@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -33,6 +34,7 @@ type partner struct {
 	overlaps int            // requests of one Kafka key at a time
 	conns    int            // connections opened
 	closed   chan struct{}
+	away     atomic.Bool // it answers nothing, and notes nothing
 }
 
 // query is one request as the partner saw it.
@@ -97,6 +99,9 @@ func (p *partner) stop() {
 }
 
 func (p *partner) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if p.away.Load() {
+		panic(http.ErrAbortHandler)
+	}
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // the caller went away

@@ -21,7 +21,6 @@ var variants = map[string]object.Config{
 }
 
 func TestConformance(t *testing.T) {
-	t.Parallel()
 	names := []string{}
 	for name := range variants {
 		names = append(names, name)

@@ -111,7 +111,6 @@ func read(t sinktest.TB, path string, counted bool) []sinktest.Row {
 }
 
 func TestConformance(t *testing.T) {
-	t.Parallel()
 	sinktest.Run(t, sinktest.Subject{
 		Variants: []string{"upsert", "counted", "append"},
 		Open: func(t sinktest.TB, variant string) sinktest.Target {

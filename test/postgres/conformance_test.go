@@ -192,7 +192,7 @@ func TestServerAway(t *testing.T) {
 		}
 	}
 	sinktest.Run(t, sinktest.Subject{
-		Variants: []string{"counted", "append", "two_phase"}, Serial: true, Only: []string{"ServiceDown", "ServiceKilled"},
+		Variants: []string{"counted", "append", "two_phase"}, Serial: true, Only: []string{"ServiceDown", "MemoryWhileDown", "ServiceKilled"},
 		Open: func(t sinktest.TB, variant string) sinktest.Target {
 			target := target(server.DSN(server.Database(t.(testing.TB))), variant)
 			target.Down = func(sinktest.TB) { crash() }
