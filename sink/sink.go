@@ -200,6 +200,12 @@ type OutboxTask interface {
 	// sink, or an error says why not. The batch is owned by the caller and
 	// must not be kept after the return, except by an OutboxStager, which may
 	// keep the records (their bytes are never changed).
+	//
+	// A superseded attempt, one whose successor has opened the sink, may answer
+	// success, where the records are in the sink once, whoever applied them; or
+	// any error but poison, with which it never refuses records that the
+	// successor may take. Transient is best: the engine calls again until it
+	// learns that it has lost the task.
 	Apply(ctx context.Context, b Batch) (Result, error)
 	Close() error
 }
@@ -236,7 +242,8 @@ type Committable struct {
 type Committer interface {
 	// Commit makes decided work visible, in the order given. Idempotent: work
 	// that is committed already is success, by a positive mark; work that is
-	// gone without one is ErrLost.
+	// gone without one is ErrLost. A superseded attempt may get an error instead
+	// (see OutboxTask), but not ErrLost for work that its successor has committed.
 	Commit(ctx context.Context, cs []Committable) error
 	// Abort undoes staged work that was never decided. Idempotent; a work that
 	// does not exist is success.

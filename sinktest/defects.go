@@ -38,5 +38,7 @@ const (
 	StageForgets       Defect = "failed stage forgotten"    // what a failed Stage did not hand over is not staged again
 	AppliedKept        Defect = "applied records kept"      // a copy of every second epoch, for ever
 	UnappliedKept      Defect = "kept in an outage"         // a copy of each batch that could not be applied, for ever
+	FenceRefuses       Defect = "fence refuses records"     // a superseded attempt gets verdicts
+	SuccessorFenced    Defect = "successor fenced"          // the first attempt that opened the sink stays its owner
 	SessionLost        Defect = "prepare of a lost session" // a crash of the service loses writes silently
 )

@@ -35,6 +35,7 @@ type modelLedger struct {
 	through  sink.Pos
 	verdicts []sink.Verdict
 	refused  sink.Pos // of a bare sink: the record behind through, whose verdict no decision is known to hold
+	attempt  int64    // of a fencing sink: the last that opened it
 }
 
 // held: a decision holds the verdict at which a bare sink has stopped.
@@ -62,6 +63,9 @@ func (m *ModelOutbox) OpenOutbox(ctx context.Context, o sink.Owner, confirmed si
 				l.through = confirmed
 			}
 			m.srv.ledgers[t.m.srv.ledger(t.o)] = l
+		}
+		if l.attempt == 0 || !m.srv.defects[SuccessorFenced] {
+			l.attempt = max(l.attempt, o.Attempt)
 		}
 		l.held(confirmed)
 		l.refused = sink.Pos{} // it is met again
@@ -133,7 +137,10 @@ func (t *modelOutboxTask) request(ctx context.Context, b sink.Batch, res *sink.R
 	return t.m.srv.show(ctx, "apply", t.o, b.Through.Epoch, func() error {
 		l := t.m.srv.ledgers[t.m.srv.ledger(t.o)]
 		if t.o.Guarantee == sink.AtLeastOnce {
-			l = &modelLedger{through: b.Prev}
+			l = &modelLedger{through: b.Prev, attempt: t.o.Attempt}
+		}
+		if l != nil && t.m.opt.Fences && l.attempt != t.o.Attempt {
+			return t.fenced(b, res)
 		}
 		if l != nil && t.m.opt.Bare {
 			if l.held(b.Confirmed); !l.refused.IsZero() && l.through.Before(b.Prev) {
@@ -165,6 +172,19 @@ func (t *modelOutboxTask) request(ctx context.Context, b sink.Batch, res *sink.R
 		}
 		return nil
 	})
+}
+
+// fenced is what a superseded attempt gets.
+func (t *modelOutboxTask) fenced(b sink.Batch, res *sink.Result) error {
+	err := fmt.Errorf("attempt %d was superseded", t.o.Attempt)
+	if !t.m.srv.defects[FenceRefuses] {
+		return sink.Transient(err)
+	}
+	res.Through = b.Through
+	for _, e := range b.Records {
+		res.Verdicts = append(res.Verdicts, sink.Verdict{Pos: e.Pos, Code: "superseded", Reason: err.Error()})
+	}
+	return nil
 }
 
 // bare applies a batch up to the first record that is refused.

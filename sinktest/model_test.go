@@ -48,6 +48,9 @@ func newModel(kind string, srv *sinktest.Server, opt sinktest.Options) sink.Sink
 	case "bare":
 		opt.Bare = true
 		return sinktest.NewModelOutbox(srv, opt)
+	case "fencing":
+		opt.Fences = true
+		return sinktest.NewModelOutbox(srv, opt)
 	case "staging":
 		return sinktest.NewModelStaging(srv, opt)
 	case "collector":
@@ -57,7 +60,7 @@ func newModel(kind string, srv *sinktest.Server, opt sinktest.Options) sink.Sink
 	return sinktest.NewModelStager(srv, opt)
 }
 
-var kinds = []string{"outbox", "bare", "staging", "collector", "stager"}
+var kinds = []string{"outbox", "bare", "fencing", "staging", "collector", "stager"}
 
 // TestModels runs one kind after the other: their memory is measured.
 func TestModels(t *testing.T) {
@@ -105,6 +108,8 @@ func TestSuiteCanFail(t *testing.T) {
 		{sinktest.SweepNothing, "Sweep", "staging stager"},
 		{sinktest.ObservedByPrefix, "Sweep", "staging"},
 		{sinktest.SweepOwnGeneration, "SweepOlderGeneration", "staging stager"},
+		{sinktest.FenceRefuses, "RaceOfOwners", "fencing"},
+		{sinktest.SuccessorFenced, "RaceOfOwners", "fencing"},
 		{sinktest.SessionLost, "ServiceKilled", "staging"},
 	} {
 		for _, kind := range strings.Fields(tt.kinds) {

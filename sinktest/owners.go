@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"exactly/sink"
 )
@@ -60,17 +61,18 @@ func (p *process) staleCall() func() error {
 	return func() error { return c.Commit(ctx, cs) }
 }
 
-// raceOfOwners lets two processes apply the same batch at once.
+// raceOfOwners lets two attempts apply the same batch at once. The newer has to
+// succeed; the older is superseded, and a sink may fence it.
 func raceOfOwners(w *world) {
 	l := w.lane(baseOwner())
-	a, b := l.started(), l.started()
+	older, newer := l.started(), l.started()
 	for round := range w.subject.Rounds {
 		l.feed(numbered("r", round*3, 3))
 		batch := l.batch(l.j.Confirmed, 100)
-		ok := w.race([2]func() error{
-			func() error { return a.applies(batch) },
-			func() error { return b.applies(batch) },
-		}, round)
+		ok := w.race(
+			func() error { return older.applies(batch) },
+			func() error { return newer.applies(batch) },
+			round)
 		if !ok {
 			return
 		}
@@ -79,35 +81,55 @@ func raceOfOwners(w *world) {
 	w.check()
 }
 
-// applies carries one batch through.
+// applies carries one batch through, without refusals.
 func (p *process) applies(b sink.Batch) error {
 	res, err := p.outbox.Apply(p.l.w.t.Context(), b)
-	if err == nil && res.Through != b.Through {
+	switch {
+	case len(res.Verdicts) > 0:
+		return sink.Poison(res.Verdicts[0].Code, fmt.Errorf("attempt %d refuses records: %s", p.owner.Attempt, res.Verdicts[0].Reason))
+	case err == nil && res.Through != b.Through:
 		return fmt.Errorf("apply came to %s, want %s", res.Through, b.Through)
 	}
 	return err
 }
 
-// race runs both calls at once, each again while its error is transient.
-func (w *world) race(calls [2]func() error, round int) bool {
+// race runs the calls of two attempts at once, each again while its error is
+// transient: the newer's until it succeeds, the older's while the newer is at it.
+func (w *world) race(older, newer func() error, round int) bool {
 	w.t.Helper()
-	var errs [2]error
+	var first, second error
+	var over atomic.Bool
 	var wg sync.WaitGroup
-	for i, call := range calls {
-		wg.Go(func() {
-			for range 50 {
-				if errs[i] = call(); errs[i] == nil || sink.Classify(errs[i]) != sink.ClassTransient {
-					return
-				}
-			}
-		})
-	}
+	wg.Go(func() {
+		defer over.Store(true)
+		second = repeat(newer, func() bool { return false })
+	})
+	wg.Go(func() { first = repeat(older, over.Load) })
 	wg.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
-		w.t.Errorf("round %d: %v", round, err)
-		return false
+	if second != nil {
+		w.t.Errorf("round %d, the newer attempt: %v", round, second)
 	}
-	return true
+	if !mayAnswer(first) {
+		w.t.Errorf("round %d, the older attempt: %v: %v", round, sink.Classify(first), first)
+	}
+	return !w.t.Failed()
+}
+
+// mayAnswer says what a superseded attempt may answer: see sink.OutboxTask and
+// sink.Committer.
+func mayAnswer(err error) bool {
+	return err == nil || sink.Classify(err) != sink.ClassPoison && !errors.Is(err, sink.ErrLost)
+}
+
+// repeat makes a call again while its error is transient, unless enough says that
+// this will do.
+func repeat(call func() error, enough func() bool) (err error) {
+	for range 50 {
+		if err = call(); err == nil || sink.Classify(err) != sink.ClassTransient || enough() {
+			return err
+		}
+	}
+	return err
 }
 
 // foreignMark: the target belongs to another incarnation of the pipeline.

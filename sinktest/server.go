@@ -317,6 +317,9 @@ type Options struct {
 	// It stops at a refused record, whose mark moves only once a decision holds
 	// the verdict.
 	Bare bool
+	// Fences, of an outbox sink: an attempt whose successor has opened the sink
+	// gets a transient error.
+	Fences bool
 	// Collect, of a staging sink: it is a sink.StagingFlusher.
 	Collect bool
 }

@@ -229,7 +229,7 @@ func raceOfCommits(w *world) {
 		w.must(err, "stage")
 		w.must(p.decide(wk), "decide")
 		cs := l.j.Pending
-		ok := w.race([2]func() error{
+		ok := w.race(
 			func() error { return other.committer().Commit(w.t.Context(), cs) },
 			func() error {
 				if round%2 == 0 { // a sweep that must keep it
@@ -239,7 +239,7 @@ func raceOfCommits(w *world) {
 				}
 				return p.committer().Commit(w.t.Context(), cs)
 			},
-		}, round)
+			round)
 		if !ok {
 			return
 		}
