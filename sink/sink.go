@@ -38,7 +38,7 @@ type Owner struct {
 	Fresh bool
 
 	Log        *slog.Logger    // nil: slog.Default
-	Failpoints *failpoint.Set  // nil: none armed
+	Failpoints *failpoint.Set  // nil: none armed. See BeforeCommit
 	Transact   TransactOptions // limits that the engine wants kept
 
 	// Settled is told of each piece of staged work that a call for this owner has

@@ -34,7 +34,7 @@ func failPoints(w *world) {
 		}
 	}
 	if total == 0 {
-		w.t.Errorf("the sink hits no fail point: give it SinkTxnBefore and SinkTxnAfter around what makes data durable or visible")
+		w.t.Errorf("the sink hits no fail point: give it sink.BeforeCommit and sink.AfterCommit around what makes data durable or visible")
 	}
 }
 

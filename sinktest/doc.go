@@ -21,13 +21,16 @@
 //
 // A crash is a panic out of a fail point, after which the sink is abandoned
 // and a new one is built on the same target; therefore a sink must hit its fail
-// points on the goroutine that was called. RunKilled does the same with real
-// processes and SIGKILL.
+// points (sink.BeforeCommit and so on) on the goroutine that was called.
+// RunKilled does the same with real processes and SIGKILL.
 //
 // The package also holds model sinks over an in-memory Server: ModelOutbox,
 // ModelStaging and ModelStager. They show the contract at its shortest, serve
 // the simulation and the engine's tests, and prove that the suite can fail:
 // each Defect that they can be given turns it red.
+//
+// Memory is that of the process: what the heap grows by while records pass
+// through, and while the service is down. Call Run without t.Parallel before it.
 //
 // It does not test what needs Kafka: that a Transactional sink's messages are
 // part of the decision is the engine's affair.
