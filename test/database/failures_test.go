@@ -137,7 +137,7 @@ func TestCommitsRefused(t *testing.T) {
 	w := p.Run(0)
 	p.AwaitTasks(p.Tasks, w)
 	l.AtLeast(200)
-	refused := p.Proxy.Add(pgproxy.Rule{SQL: "commit prepared", Times: proxy.Always, Act: proxy.Cut[*pgproxy.Message]()})
+	refused := p.Proxy.Add(pgproxy.Rule{SQL: "commit prepared", Times: proxy.Always, Act: pgproxy.Cut()})
 	most := 0
 	for begin := time.Now(); time.Since(begin) < rig.Sized(t, 20*time.Second, 10*time.Minute); {
 		rig.Pause(t, time.Second)

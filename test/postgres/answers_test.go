@@ -14,7 +14,6 @@ import (
 	"exactly/sink"
 	"exactly/sink/postgres"
 	"exactly/sinktest"
-	"exactly/test/proxy"
 	pgproxy "exactly/test/proxy/postgres"
 )
 
@@ -42,16 +41,18 @@ func lossies() []lossy {
 }
 
 // TestAnswersLost: each statement of each way to write is not carried out, or is
-// carried out and not answered, by a connection that is cut or goes silent. What
-// is not known is asked of the ledger, all is there once, and triggers fired once
-// for each record (failure modes 20, 22, 24).
+// carried out and not answered, by a connection that is cut or goes silent, or
+// answered with an error. What is not known is asked of the ledger, all is there once,
+// and triggers fired once for each record (failure modes 20, 22, 24).
 func TestAnswersLost(t *testing.T) {
 	server := services.Postgres(t, false)
 	for _, l := range lossies() {
 		for _, answer := range []bool{false, true} {
-			for how, act := range map[string]proxy.Act[*pgproxy.Message]{
-				"cut": proxy.Cut[*pgproxy.Message](), "silent": proxy.Drop[*pgproxy.Message](),
-			} {
+			acts := map[string]pgproxy.Act{"cut": pgproxy.Cut(), "silent": pgproxy.Drop()}
+			if answer {
+				acts["refused"] = pgproxy.Refuse("57P01", "terminating connection, says the proxy") // all but a cut
+			}
+			for how, act := range acts {
 				what := map[bool]string{false: "request", true: "answer"}[answer]
 				t.Run(fmt.Sprintf("%s/%s/%s", l.name, what, how), func(t *testing.T) {
 					t.Parallel()

@@ -165,7 +165,7 @@ func (c *Chaos) carryOut(s Step) {
 	case stepCut:
 		c.p.Proxy.CutAll()
 	case stepDelay:
-		late := c.p.Proxy.Add(pgproxy.Rule{SQL: "", Answer: true, Times: proxy.Always, Act: proxy.Delay[*pgproxy.Message](100 * time.Millisecond)})
+		late := c.p.Proxy.Add(pgproxy.Rule{SQL: "", Answer: true, Times: proxy.Always, Act: pgproxy.Delay(100 * time.Millisecond)})
 		Pause(t, s.For)
 		late.Remove()
 	case stepRoll:
