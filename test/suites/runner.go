@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
-
-	"exactly/internal/services"
 )
 
 // runner runs suites one after the other.
@@ -155,27 +155,61 @@ func (o outcome) result() string {
 	return "ok"
 }
 
-// write puts the table where it is kept in the repository.
+// write puts the table where it is kept in the repository. Rows of suites that did not
+// run now stay as they are.
 func (r *runner) write(all []outcome) error {
-	var b bytes.Buffer
 	commit := &bytes.Buffer{}
 	if err := r.command(context.Background(), commit, "git", "rev-parse", "--short", "HEAD"); err != nil {
 		return fmt.Errorf("name the commit of the results: %w", err)
 	}
-	fmt.Fprintf(&b, "# Suites\n\nOf commit %s, at size %s, on %s.\n\n", bytes.TrimSpace(commit.Bytes()), sizeName(r.full), machine())
-	b.WriteString("| suite | what | minutes | budget | tests passed | result |\n| --- | --- | --: | --: | --: | --- |\n")
-	for _, o := range all {
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %.0f | %s | %s |\n",
-			o.suite.name, o.suite.what, o.took.Minutes(), o.suite.budget(r.full).Minutes(), o.count(), o.result())
+	path := filepath.Join(r.results, "suites.md")
+	rows, err := readRows(path)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(&b, "\nMade by `make full` (`%s=%s`).\n", services.SizeVariable, sizeName(r.full))
+	order := table()
+	for _, o := range all {
+		order = append(order, o.suite)
+		rows[o.suite.name] = fmt.Sprintf("| %s | %s | %.1f | %.0f | %s | %s | %s | %s | %s | %s |\n",
+			o.suite.name, o.suite.what, o.took.Minutes(), o.suite.budget(r.full).Minutes(), o.count(), o.result(),
+			sizeName(r.full), bytes.TrimSpace(commit.Bytes()), time.Now().UTC().Format(time.DateOnly), machine())
+	}
+	var b bytes.Buffer
+	b.WriteString(resultsHead)
+	for _, s := range order {
+		b.WriteString(rows[s.name])
+		delete(rows, s.name)
+	}
 	if err := os.MkdirAll(r.results, 0o755); err != nil {
 		return fmt.Errorf("make the folder of results: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(r.results, "suites.md"), b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
 	return nil
+}
+
+const resultsHead = `# Suites
+
+Made by ` + "`make full`" + `, which replaces the rows of the suites that it runs: each row is of its commit.
+
+| suite | what | minutes | budget | tests passed | result | size | commit | day | machine |
+| --- | --- | --: | --: | --: | --- | --- | --- | --- | --- |
+`
+
+// readRows gives the rows that are there, by suite.
+func readRows(path string) (map[string]string, error) {
+	rows := map[string]string{}
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the results that are there: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| ") && len(cells) > 1 {
+			rows[strings.TrimPrefix(cells[0], "| ")] = line
+		}
+	}
+	return rows, nil
 }
 
 func sizeName(full bool) string {

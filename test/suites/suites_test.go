@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -128,12 +129,48 @@ func TestReportAndResults(t *testing.T) {
 	if err := r.write(all); err != nil {
 		t.Fatal(err)
 	}
+	wantRows(t, r, "| one | first | 1.5 | 2 | 7 | ok | full | ")
+}
+
+// wantRows wants the file of results to have these rows and no other, by their begin.
+func wantRows(t *testing.T, r *runner, want ...string) {
+	t.Helper()
 	b, err := os.ReadFile(filepath.Join(r.results, "suites.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "| one | first | 1.5 | 2 | 7 | ok |"; !strings.Contains(string(b), want) {
-		t.Errorf("results: got\n%s\nwant the line %q", b, want)
+	head, rows, _ := strings.Cut(string(b), "| ---")
+	got := strings.SplitAfter(rows, "\n")[1:]
+	ok := strings.HasPrefix(head, "# Suites\n") && len(got) == len(want)+1
+	for i := 0; ok && i < len(want); i++ {
+		ok = strings.HasPrefix(got[i], want[i])
+	}
+	if !ok {
+		t.Errorf("results: got\n%s\nwant the rows %q", b, want)
+	}
+}
+
+// A run of some suites leaves the rows of the others as they are, in the order of the
+// table, but for those of suites that there are no more.
+func TestResultsOfOtherSuitesStay(t *testing.T) {
+	t.Parallel()
+	root, err := services.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{root: root, out: io.Discard, full: true, results: t.TempDir()}
+	old := resultsHead + "| sim | old | 1.0 | 2 | 3 | ok | full | 0123456 | 2026-01-31 | m |\n| gone | x | 1.0 | 2 | 3 | ok | full | 0123456 | 2026-01-31 | m |\n" +
+		"| lint | old | 1.0 | 2 | - | FAILED | full | 0123456 | 2026-01-31 | m |\n"
+	if err := os.WriteFile(filepath.Join(r.results, "suites.md"), []byte(old), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sim := outcome{suite: suite{name: "sim", what: "new", full: time.Minute, tests: []string{"."}}, goTest: goTest{passed: 4}}
+	unit := outcome{suite: suite{name: "unit", what: "first", full: time.Minute, tests: []string{"."}}, goTest: goTest{passed: 5}}
+	for range 2 { // the second time over what was written
+		if err := r.write([]outcome{sim, unit}); err != nil {
+			t.Fatal(err)
+		}
+		wantRows(t, r, "| lint | old | 1.0 | 2 | - | FAILED | full | 0123456 | 2026-01-31 | m |\n", "| unit | first | 0.0 | 1 | 5 | ok | full | ", "| sim | new | 0.0 | 1 | 4 | ok | full | ")
 	}
 }
 
