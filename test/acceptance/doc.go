@@ -5,7 +5,7 @@
 // reader that would see effects of undecided epochs. That audit and reader can
 // fail is shown by TestAuditFinds and TestAtLeastOnceDoubles.
 //
-//	go test -tags services ./test/acceptance
+//	go test -count=1 -tags services ./test/acceptance
 //
 // EXACTLY_TEST_SIZE=full runs the same tests with the sizes of a release.
 // EXACTLY_TEST_SEED repeats the random choices of a run, which are logged.

@@ -8,7 +8,7 @@
 // Every test ends with `exactly audit`, and with a reader that has nothing in
 // common with the product (librdkafka), which has to agree.
 //
-//	go test -tags services ./test/failures
+//	go test -count=1 -tags services ./test/failures
 //
 // EXACTLY_TEST_SIZE=full runs the same tests with the sizes of a release.
 package failures

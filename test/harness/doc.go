@@ -2,5 +2,5 @@
 // before a test of the product fails on a cluster, one here shows whether the
 // cluster is what it is said to be. Run them with
 //
-//	go test -tags services ./test/harness
+//	go test -count=1 -tags services ./test/harness
 package harness

@@ -2,5 +2,5 @@
 // fails on Redis, S3, OpenSearch, Azure or Google Cloud Storage, one here shows
 // whether the server does what the sink stands on. Run them with
 //
-//	go test -tags services ./test/stores
+//	go test -count=1 -tags services ./test/stores
 package stores
