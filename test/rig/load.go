@@ -94,6 +94,20 @@ func (l *Load) AtLeast(n int64) {
 	})
 }
 
+// Flows waits until every sink has shown n payments: faults strike what is at work.
+func (l *Load) Flows(n int) {
+	l.p.T.Helper()
+	Await(l.p.T, "payments in every sink", func(context.Context) (string, bool) {
+		state, _ := l.Progress()
+		for _, name := range l.p.Sinks {
+			if shown, _ := l.Shown(name); shown < n {
+				return state, false
+			}
+		}
+		return state, true
+	})
+}
+
 // Stop ends the stream and waits until the brokers have all of it.
 func (l *Load) Stop() int64 {
 	l.p.T.Helper()

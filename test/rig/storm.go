@@ -100,7 +100,7 @@ func (s Storm) Schedule(seed uint64, brokers int) []Step {
 	return steps
 }
 
-// Over carries the storm out and audits. What was decided has to be in every sink
+// Over carries the storm out, once the pipeline is at work, and audits. What was decided has to be in every sink
 // once, and nothing else to have been seen.
 func (s Storm) Over(p *Pipeline) {
 	t := p.T
@@ -113,6 +113,7 @@ func (s Storm) Over(p *Pipeline) {
 	l.Watch(p.Tasks, nil)
 	c := NewChaos(p, rnd, s.Workers)
 	p.AwaitTasks(p.Tasks, c.Slots...)
+	l.Flows(100)
 	for i, step := range steps {
 		c.carryOut(step)
 		state, _ := l.Progress()
