@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 func TestDatabaseDown(t *testing.T) {
 	away := rig.Sized(t, 25*time.Second, 10*time.Minute)
 	t.Run("outbox", func(t *testing.T) {
-		p, w, l := underLoad(t, "upserted", "appended")
+		p, w, l := underLoad(t, "upserted", "appended", "balances")
 		before := decided(t, p)
 		rig.Check(t, p.Postgres.Crash())
 		least := int64(away.Seconds() * 100) // of 300 a second
@@ -32,7 +33,7 @@ func TestDatabaseDown(t *testing.T) {
 		if now := decided(t, p); now < before+least {
 			t.Errorf("the topic came from %d to %d records while the database was away, want %d more", before, now, least)
 		}
-		wantLogged(t, w, "breaker_opened", "upserted", "appended")
+		wantLogged(t, w, "breaker_opened", "upserted", "appended", "balances") // totals waits for upserted
 		peak, err := w.PeakRSS()
 		rig.Check(t, err)
 		const most = 250 << 20
@@ -40,7 +41,7 @@ func TestDatabaseDown(t *testing.T) {
 			t.Errorf("%d MiB were resident while the database was away, want at most %d", peak>>20, int64(most)>>20)
 		}
 		back(t, p, w, l)
-		wantLogged(t, w, "breaker_closed", "upserted", "appended")
+		wantLogged(t, w, "breaker_closed", "upserted", "appended", "balances")
 	})
 	t.Run("two_phase", func(t *testing.T) {
 		p, w, l := underLoad(t, "staged")
@@ -66,9 +67,11 @@ func TestDatabaseDown(t *testing.T) {
 }
 
 func underLoad(t *testing.T, tables ...string) (*rig.Pipeline, *rig.Worker, *rig.Load) {
-	p := rig.New(t, services.Kafka(t, one), rig.Shape{
-		Tasks: 2, Sinks: append([]string{"enriched"}, tables...), Postgres: services.Postgres(t, true), HTTP: true,
-	})
+	shape := rig.Shape{Tasks: 2, Sinks: append([]string{"enriched"}, tables...), Postgres: services.Postgres(t, true), HTTP: true}
+	if slices.Contains(tables, "upserted") {
+		shape.Totals = "upserted"
+	}
+	p := rig.New(t, services.Kafka(t, one), shape)
 	l := p.Load(300, 0)
 	l.Watch(p.Tasks, nil)
 	w := p.Run(0)
@@ -83,6 +86,9 @@ func back(t *testing.T, p *rig.Pipeline, w *rig.Worker, l *rig.Load) {
 	rig.Check(t, p.Postgres.Start(t.Context()))
 	n := l.Stop()
 	l.Complete(w)
+	if p.Totals != "" {
+		p.AwaitTotals(n)
+	}
 	p.Stop(w)
 	l.WantDecided()
 	p.WantRight(n)

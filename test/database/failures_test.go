@@ -24,12 +24,13 @@ import (
 // carries it: when the ledger has moved, and when the rest is prepared.
 func TestDeadLetters(t *testing.T) {
 	p := rig.New(t, services.Kafka(t, one), rig.Shape{
-		Tasks: 1, Partitions: 1, Sinks: []string{"enriched", "upserted", "staged"}, Postgres: services.Postgres(t, true), Restart: forever,
+		Tasks: 1, Partitions: 1, Sinks: []string{"enriched", "upserted", "staged", "balances"}, Postgres: services.Postgres(t, true), Restart: forever,
 	})
 	l := p.Load(0, 50)
 	w := p.Run(0)
 	l.WaitOutput(50)
-	execute(t, p, "ALTER TABLE upserted ADD CHECK (merchant_id <> 'poison')", "ALTER TABLE staged ADD CHECK (merchant_id <> 'poison')")
+	execute(t, p, "ALTER TABLE upserted ADD CHECK (merchant_id <> 'poison')", "ALTER TABLE staged ADD CHECK (merchant_id <> 'poison')",
+		"INSERT INTO balances VALUES ('poison', 0)", "ALTER TABLE balances ADD CHECK (merchant_id <> 'poison' OR payments = 0)")
 	cl := p.Cluster.Client(t)
 	want := map[string]int{}
 	points := []failpoint.Point{failpoint.SinkTxnAfter, failpoint.ApplyAfter, failpoint.SinkStageAfter, failpoint.PrepareAfter, failpoint.EndBefore, failpoint.EndAfter}
@@ -42,7 +43,7 @@ func TestDeadLetters(t *testing.T) {
 				`{"payment_id":"6ba7b810-9dad-11d1-80b4-%012d","amount_cents":5,"merchant_id":%q,"event_time":"2026-01-31T10:00:00Z"}`, 2*i+j, merchant)}
 			rig.Check(t, cl.ProduceSync(t.Context(), rec).FirstErr())
 			if merchant == "poison" {
-				want[fmt.Sprint(rec.Offset)] = 2 // one for each table
+				want[fmt.Sprint(rec.Offset)] = 3 // one for each table
 			}
 		}
 		if code := w.Exit(); code != -1 {
@@ -55,7 +56,7 @@ func TestDeadLetters(t *testing.T) {
 		})
 	}
 	p.AwaitTasks(1, w)
-	rig.Await(t, "both letters of each", func(context.Context) (string, bool) {
+	rig.Await(t, "all letters of each", func(context.Context) (string, bool) {
 		got := fmt.Sprint(p.Letters(kgo.ReadCommitted()))
 		return got, got == fmt.Sprint(want)
 	})
@@ -73,6 +74,7 @@ func TestDeadLetters(t *testing.T) {
 	if code, r := p.Audit(); code != 0 {
 		t.Errorf("audit: exit code %d, %+v", code, r)
 	}
+	p.WantBalances("poison")
 	p.WantNothingOpen()
 }
 
@@ -220,7 +222,7 @@ func TestSourceChanges(t *testing.T) {
 // the database, whatever its way to write. Both are refused, and the table stays as
 // it is.
 func TestForeignMarks(t *testing.T) {
-	for _, table := range rig.Sized(t, []string{"upserted", "staged"}, []string{"upserted", "appended", "staged", "staged_log", "paired"}) {
+	for _, table := range rig.Sized(t, []string{"upserted", "staged", "balances"}, []string{"upserted", "appended", "staged", "staged_log", "paired", "balances"}) {
 		t.Run(table, func(t *testing.T) {
 			shape := rig.Shape{Tasks: 1, Partitions: 1, Sinks: []string{"enriched", table}, Postgres: services.Postgres(t, true)}
 			first := rig.New(t, services.Kafka(t, one), shape)

@@ -26,10 +26,10 @@ const forever = "{ max: 1000, delay: 50ms, max_delay: 1s }"
 // brokers and the database are killed and come back. Every table ends right, in
 // every way to write, with nothing undecided ever seen, and nothing left open.
 func TestStorm(t *testing.T) {
-	// Small: all tables in one pipeline. Full: each in one of its own.
+	// Small: all tables in one pipeline. Full: each in one of its own, but for two.
 	sets := rig.Sized(t,
-		[][]string{{"upserted", "appended", "staged", "staged_log", "paired"}},
-		[][]string{{"upserted"}, {"appended"}, {"staged"}, {"staged_log"}, {"paired"}})
+		[][]string{{"upserted", "appended", "staged", "staged_log", "paired", "balances"}},
+		[][]string{{"upserted"}, {"appended", "balances"}, {"staged"}, {"staged_log"}, {"paired"}})
 	for _, tables := range sets {
 		t.Run(fmt.Sprint(tables), func(t *testing.T) {
 			p := rig.New(t, services.Kafka(t, three), rig.Shape{
@@ -49,7 +49,7 @@ func TestStorm(t *testing.T) {
 
 // totals is the table whose sums are kept, by mode replace.
 func totals(tables []string) string {
-	for _, name := range []string{"upserted", "staged"} {
+	for _, name := range []string{"upserted", "appended", "staged"} {
 		if slices.Contains(tables, name) {
 			return name
 		}
@@ -58,14 +58,17 @@ func totals(tables []string) string {
 }
 
 // TestKillMatrix kills a worker with SIGKILL at each fail point, for each way to
-// write.
+// write; replace has to have the rows of another.
 func TestKillMatrix(t *testing.T) {
 	c := services.Kafka(t, three)
 	server := services.Postgres(t, false)
-	for _, sink := range rig.Sized(t, []string{"upserted", "staged"}, []string{"upserted", "appended", "staged", "staged_log"}) {
+	for _, sink := range rig.Sized(t, []string{"upserted", "staged", "balances"}, []string{"upserted", "appended", "staged", "staged_log", "balances"}) {
 		t.Run(sink, func(t *testing.T) {
 			s := rig.MatrixShape(sink)
 			s.Postgres = server
+			if sink == "upserted" {
+				s.Totals = sink
+			}
 			rig.KillAtEachPoint(rig.New(t, c, s))
 		})
 	}

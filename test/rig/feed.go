@@ -42,7 +42,14 @@ func (p *Pipeline) Feeds(x *Tally) map[string]watch.Feed {
 		"partner":  &partnerFeed{p: p.Partner},
 	}
 	for _, t := range p.Tables() {
-		all[t.Name] = &postgresFeed{dsn: p.DSN, table: t.Name, seen: map[int64]bool{}, whole: "true", totals: p.Totals == t.Name}
+		f := &postgresFeed{dsn: p.DSN, table: t.Name, seen: map[int64]bool{}, whole: "true"}
+		if p.Totals == t.Name {
+			f.sums = "totals"
+		}
+		all[t.Name] = f
+	}
+	if p.Has("balances") {
+		all["balances"] = &postgresFeed{dsn: p.DSN, table: "balances_log", seen: map[int64]bool{}, whole: "true", sums: "balances"}
 	}
 	if p.Has("paired") {
 		all["paired"] = &postgresFeed{

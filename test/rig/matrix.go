@@ -110,6 +110,9 @@ func (m *matrix) finish() {
 		m.Partner.Calm()
 	}
 	m.l.Complete(w)
+	if m.Totals != "" {
+		m.AwaitTotals(n)
+	}
 	m.Stop(w)
 	m.l.WantDecided()
 	m.WantRight(n)

@@ -159,6 +159,12 @@ sinks:
           key: [payment_id, side]
           columns: { payment_id: payment_id, side: each.item.side, cents: each.item.cents }
           schema: { payment_id: uuid NOT NULL REFERENCES paired, side: text NOT NULL, cents: bigint NOT NULL }
+{{end}}{{if .Has "balances"}}  balances:
+    postgres:
+      dsn: "{{.DSN}}"
+      mode: statement
+      statement: UPDATE balances SET cents = cents + $1, payments = payments + 1, last_payment = $3 WHERE merchant_id = $2 AND lane = $4
+      args: [amount_cents, merchant_id, payment_id, source.partition % 2]
 {{end}}{{if .Totals}}  totals:
     postgres:
       dsn: "{{.DSN}}"
@@ -229,6 +235,9 @@ func New(t *testing.T, c *services.KafkaCluster, s Shape) *Pipeline {
 	p.DB, p.Lake = filepath.Join(p.Dir, "payments.db"), "file://"+filepath.Join(p.Dir, "lake")
 	if p.Postgres != nil {
 		p.DSN = p.Postgres.DSN(p.Postgres.Database(t))
+	}
+	if p.Has("balances") {
+		p.makeBalances()
 	}
 	if p.Has("partner") {
 		p.Partner = newPartner(t)

@@ -19,13 +19,13 @@ import (
 type postgresFeed struct {
 	dsn, table string
 	whole      string // the condition that a row does not stand alone
-	totals     bool   // the table totals has the sums of this one
+	sums       string // a table with sums of this one; "": there is none
 
-	sums int64 // payments in totals at the last look
-	c    *pgx.Conn
-	from int64          // transactions below were over at the last look
-	seen map[int64]bool // by place
-	next time.Time
+	summed int64 // payments in it at the last look
+	c      *pgx.Conn
+	from   int64          // transactions below were over at the last look
+	seen   map[int64]bool // by place
+	next   time.Time
 }
 
 const postgresEvery = 200 * time.Millisecond
@@ -83,24 +83,24 @@ func (f *postgresFeed) look(ctx context.Context, fn func(string)) (err error) {
 		return rows.Err()
 	}
 	f.from = from
-	if f.totals {
-		return f.lookAtTotals(ctx)
+	if f.sums != "" {
+		return f.lookAtSums(ctx)
 	}
 	return nil
 }
 
-// lookAtTotals wants sums that only grow, and never more of them than there are
+// lookAtSums wants sums that only grow, and never more of them than there are
 // payments.
-func (f *postgresFeed) lookAtTotals(ctx context.Context) error {
-	var sums, have int64
-	err := f.c.QueryRow(ctx, "SELECT (SELECT coalesce(sum(payments), 0)::bigint FROM totals), (SELECT count(*) FROM "+f.table+")").Scan(&sums, &have)
+func (f *postgresFeed) lookAtSums(ctx context.Context) error {
+	var now, have int64
+	err := f.c.QueryRow(ctx, "SELECT (SELECT coalesce(sum(payments), 0)::bigint FROM "+f.sums+"), (SELECT count(*) FROM "+f.table+")").Scan(&now, &have)
 	if err != nil {
 		return err
 	}
-	if sums < f.sums || sums > have {
-		return fmt.Errorf("totals has %d payments, after %d, of %d", sums, f.sums, have)
+	if now < f.summed || now > have {
+		return fmt.Errorf("%s has %d payments, after %d, of %d", f.sums, now, f.summed, have)
 	}
-	f.sums = sums
+	f.summed = now
 	return nil
 }
 
