@@ -171,52 +171,6 @@ func prepared(t *testing.T, p *rig.Pipeline) (n int) {
 	return n
 }
 
-// TestSourceChanges (41): a partition that is added is taken up; a topic that is made
-// again is refused by its id, and after a reset its records overwrite the rows that
-// the old ones left, and prepared transactions of the generation before are gone.
-func TestSourceChanges(t *testing.T) {
-	p := rig.New(t, services.Kafka(t, one), rig.Shape{
-		Tasks: 2, Partitions: 2, Sinks: []string{"enriched", "upserted", "staged"}, Postgres: services.Postgres(t, true),
-	})
-	l := p.Load(200, 0)
-	l.Watch(p.Tasks, nil)
-	w := p.Run(0)
-	p.AwaitTasks(p.Tasks, w)
-	l.AtLeast(200)
-	_, err := p.Admin.CreatePartitions(t.Context(), 2, p.Raw)
-	rig.Check(t, err)
-	rig.Await(t, "records in the added partitions", func(context.Context) (string, bool) {
-		ends := p.Ends()
-		return fmt.Sprint(ends), len(ends) == 4 && ends[2] > 0 && ends[3] > 0
-	})
-	finish(p, l, w)
-
-	p.Recreate()
-	p.Batch(0, 100) // the first hundred again, at other offsets
-	p.Refused(3, "was deleted and made again")
-	if code, out, errs := p.Command("reset", p.File, "--to", "earliest"); code != 0 {
-		t.Fatalf("reset: exit code %d\n%s%s", code, out, errs)
-	}
-	execute(t, p, "TRUNCATE upserted, staged")
-	w = p.Run(0)
-	for _, table := range []string{"upserted", "staged"} {
-		rig.AwaitNil(t, "rows of the new source in "+table, func(ctx context.Context) error {
-			c, err := pgx.Connect(ctx, p.DSN)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = c.Close(ctx) }()
-			var n int
-			if err := c.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n); err != nil || n != 100 {
-				return fmt.Errorf("%d rows, %w", n, err)
-			}
-			return nil
-		})
-	}
-	p.Stop(w)
-	p.WantNothingOpen()
-}
-
 // TestForeignMarks (42): a pipeline of the same name on another cluster, and one that
 // is made anew after its topics were deleted, meet the marks that the first left in
 // the database, whatever its way to write. Both are refused, and the table stays as
