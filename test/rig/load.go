@@ -97,15 +97,31 @@ func (l *Load) AtLeast(n int64) {
 // Flows waits until every sink has shown n payments: faults strike what is at work.
 func (l *Load) Flows(n int) {
 	l.p.T.Helper()
+	l.shows(func(string) int { return n })
+}
+
+func (l *Load) shows(least func(sink string) int) {
+	l.p.T.Helper()
 	Await(l.p.T, "payments in every sink", func(context.Context) (string, bool) {
 		state, _ := l.Progress()
 		for _, name := range l.p.Sinks {
-			if shown, _ := l.Shown(name); shown < n {
+			if shown, _ := l.Shown(name); shown < least(name) {
 				return state, false
 			}
 		}
 		return state, true
 	})
+}
+
+// Advance waits until every sink has shown more than now.
+func (l *Load) Advance() {
+	l.p.T.Helper()
+	least := map[string]int{}
+	for _, name := range l.p.Sinks {
+		shown, _ := l.Shown(name)
+		least[name] = shown + 1
+	}
+	l.shows(func(name string) int { return least[name] })
 }
 
 // Stop ends the stream and waits until the brokers have all of it.
