@@ -81,8 +81,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A client without patience gives up once the rule has struck. What was held arrives
-// when it is released, what was dropped never does.
+// A client without patience gives up once the rule has struck the second b. What was
+// held arrives when it is released, what was dropped never does.
 func TestHoldAndDrop(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -90,17 +90,17 @@ func TestHoldAndDrop(t *testing.T) {
 		rule    Rule
 		arrived string
 	}{
-		{"statement held", Rule{Act: Hold()}, "a b"},
-		{"answer held", Rule{Answer: true, Act: Hold()}, "a b"},
-		{"statement dropped", Rule{Act: Drop()}, "a"},
-		{"answer dropped", Rule{Answer: true, Act: Drop()}, "a b"},
+		{"statement held", Rule{Act: Hold()}, "b b"},
+		{"answer held", Rule{Answer: true, Act: Hold()}, "b b"},
+		{"statement dropped", Rule{Act: Drop()}, "b"},
+		{"answer dropped", Rule{Answer: true, Act: Drop()}, "b b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			tt.rule.SQL = "b"
+			tt.rule.SQL, tt.rule.From = "b", 2
 			armed := b.p.Add(tt.rule)
-			if got := b.simple(within(t), "a"); got != "a" {
+			if got := b.simple(within(t), "b"); got != "b" {
 				t.Errorf("before: %q", got)
 			}
 			ctx, give := context.WithCancel(within(t))
@@ -123,6 +123,9 @@ func TestHoldAndDrop(t *testing.T) {
 			other := &bench{t: t, s: b.s, p: b.p, c: dial(t, b.p)} // connections are by themselves
 			if got := other.simple(within(t), "c"); got != "c" {
 				t.Errorf("on another connection: %q", got)
+			}
+			if got := b.s.has(t, 0); !slices.Equal(got, append(want, "c")) {
+				t.Errorf("arrived in the end: got %q, want %q and c", got, want)
 			}
 		})
 	}
