@@ -32,7 +32,7 @@ type task struct {
 	params []column // of the statement
 	c      *conn    // nil: not connected
 	most   int      // records of a transaction: fewer, where more have taken too long; 0: as many as there may be
-	alone  bool     // the next transaction of statements shares the database with none of ours
+	alone  int      // so many transactions of statements share the table with no other task
 }
 
 func (t *task) marks(c *conn) *ledger { return &ledger{c: c, table: t.ledger, o: t.o} }
@@ -105,7 +105,7 @@ func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
 
 // apply is one transaction, made again carefully if a row is refused.
 func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err error) {
-	defer func() { t.alone = false }()
+	defer func() { t.alone = max(0, t.alone-1) }()
 	for careful := false; ; {
 		err = t.with(ctx, func(c *conn) error {
 			vs, err = t.transact(ctx, c, b, careful)
@@ -115,8 +115,8 @@ func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err 
 		case errors.Is(err, errRefused) && !careful:
 			t.drop() // the table may have been altered, of which sessions know less than they think
 			careful = true
-		case t.s.cfg.Mode == modeStatement && !t.alone && (state(err) == stateDeadlock || state(err) == stateSerialization):
-			t.alone = true
+		case t.s.cfg.Mode == modeStatement && t.alone == 0 && (state(err) == stateDeadlock || state(err) == stateSerialization):
+			t.alone = aloneFor
 		default:
 			return vs, err
 		}
@@ -124,9 +124,11 @@ func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err 
 }
 
 // The locks that statements take are unknown, and tasks that take the same ones in
-// another order meet in deadlocks. Who was the victim of one tries again at once, while
-// no other task of the sink writes.
+// another order meet in deadlocks, each of which takes the server a second to see. Who
+// was the victim of one tries again at once, while no other task of the sink writes, and
+// goes on like that for a while.
 const (
+	aloneFor           = 100
 	stateDeadlock      = "40P01"
 	stateSerialization = "40001"
 )
@@ -137,7 +139,7 @@ func (t *task) among(b *pgconn.Batch) {
 		return
 	}
 	how := "_shared"
-	if t.alone {
+	if t.alone > 0 {
 		how = ""
 	}
 	b.ExecParams("SELECT pg_advisory_xact_lock"+how+"($1::bigint)", [][]byte{text(statementLock(t.o))}, []uint32{oidText}, nil, nil)
