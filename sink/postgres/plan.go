@@ -39,12 +39,12 @@ type plan struct {
 var errCreate = errors.New("the table does not exist")
 
 // newPlans looks at the tables and holds the settings against them. Places of
-// records are kept in rows only if ordered.
-func newPlans(ctx context.Context, c *conn, cfg Config, xs []tables.Exprs, ordered bool) ([]*plan, error) {
+// records are kept in rows only if ordered. Tables that are known are not asked for.
+func newPlans(ctx context.Context, c *conn, cfg Config, xs []tables.Exprs, ordered bool, known map[tableName]*tableInfo) ([]*plan, error) {
 	var plans []*plan
 	absent := false
 	for i, spec := range cfg.specs() {
-		p, err := newPlan(ctx, c, cfg, spec, xs[i], ordered)
+		p, err := newPlan(ctx, c, cfg, spec, xs[i], ordered, known)
 		switch {
 		case errors.Is(err, errCreate):
 			absent = true
@@ -61,12 +61,15 @@ func newPlans(ctx context.Context, c *conn, cfg Config, xs []tables.Exprs, order
 	return plans, nil
 }
 
-func newPlan(ctx context.Context, c *conn, cfg Config, spec Table, x tables.Exprs, ordered bool) (*plan, error) {
+func newPlan(ctx context.Context, c *conn, cfg Config, spec Table, x tables.Exprs, ordered bool, known map[tableName]*tableInfo) (*plan, error) {
 	name, err := parseName(spec.Table)
 	if err != nil {
 		return nil, sink.Fatal(err)
 	}
-	info, err := c.inspect(ctx, name)
+	info, isKnown := known[name]
+	if !isKnown {
+		info, err = c.inspect(ctx, name)
+	}
 	if errors.Is(err, errNoTable) {
 		if cfg.Create {
 			return nil, errCreate
@@ -90,6 +93,9 @@ func newPlan(ctx context.Context, c *conn, cfg Config, spec Table, x tables.Expr
 		p.order = -1
 	}
 	p.remove = p.removal()
+	if isKnown {
+		return p, nil
+	}
 	return p, p.allowed(ctx, c)
 }
 

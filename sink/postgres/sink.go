@@ -25,6 +25,7 @@ type Sink struct {
 	base *pgconn.Config
 	most atomic.Int64 // records of a statement of mode two_phase; 0: as many as there are
 	good atomic.Int64 // epochs since then
+	seen seen
 }
 
 var _ sink.Outbox = (*Sink)(nil)
@@ -103,15 +104,17 @@ func (s *Sink) Check(ctx context.Context) error {
 	defer c.close()
 	if s.cfg.Mode == modeStatement {
 		_, err = s.parameters(ctx, c)
-	} else if err = s.look(ctx, c, true); errors.Is(err, errCreate) {
+	} else if err = s.look(ctx, c, true, nil); errors.Is(err, errCreate) {
 		err = nil
+	} else if err == nil {
+		s.seen.keep(c.plans)
 	}
 	return s.wrap("check", err)
 }
 
-// look makes the plans for the tables.
-func (s *Sink) look(ctx context.Context, c *conn, ordered bool) (err error) {
-	if c.plans, err = newPlans(ctx, c, s.cfg, s.x, ordered); err != nil {
+// look makes the plans for the tables, those that are known without asking for them.
+func (s *Sink) look(ctx context.Context, c *conn, ordered bool, known map[tableName]*tableInfo) (err error) {
+	if c.plans, err = newPlans(ctx, c, s.cfg, s.x, ordered, known); err != nil {
 		return err
 	}
 	if s.cfg.Mode == modeReplace {

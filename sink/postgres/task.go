@@ -32,6 +32,7 @@ type task struct {
 	params []column // of the statement
 	c      *conn    // nil: not connected
 	most   int      // records of a transaction: fewer, where more have taken too long; 0: as many as there may be
+	again  bool     // the tables were looked at before
 	alone  int      // so many transactions of statements share the table with no other task
 }
 
@@ -73,8 +74,15 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 	return err
 }
 
+// look looks at the tables. A task that begins right after the check takes what that
+// has seen: whoever is started again waits for all tasks at once.
 func (t *task) look(ctx context.Context, c *conn) error {
-	return t.s.look(ctx, c, t.o.Guarantee != sink.AtLeastOnce)
+	var known map[tableName]*tableInfo
+	if !t.again {
+		known = t.s.seen.recent()
+	}
+	t.again = true
+	return t.s.look(ctx, c, t.o.Guarantee != sink.AtLeastOnce, known)
 }
 
 func (t *task) drop() {
