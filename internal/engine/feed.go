@@ -85,14 +85,26 @@ func (f *feed) advance(pos sink.Pos, offset int64) {
 	}
 }
 
-func (f *feed) fromTopic(ctx context.Context, limit time.Duration) ([]outbox.Entry, error) {
+// begin fetches what a predecessor left, while the sink is opened.
+func (f *feed) begin() error {
+	if f.pos == f.tail.Head() {
+		return nil
+	}
+	return f.openLag()
+}
+
+func (f *feed) openLag() (err error) {
 	if f.lag == nil {
 		start := broker.Start{Topic: f.w.names.Outbox(), Partition: f.task, Offset: f.offset}
-		lag, err := broker.NewReader(f.w.base(), []broker.Start{start}, feedBytes/unpacked, map[string]bool{start.Topic: true})
-		if err != nil {
-			return nil, err
-		}
-		f.lag, f.held = lag, nil
+		f.lag, err = broker.NewReader(f.w.base(), []broker.Start{start}, feedBytes/unpacked, map[string]bool{start.Topic: true})
+		f.held = nil
+	}
+	return err
+}
+
+func (f *feed) fromTopic(ctx context.Context, limit time.Duration) ([]outbox.Entry, error) {
+	if err := f.openLag(); err != nil {
+		return nil, err
 	}
 	if len(f.held) > 0 {
 		return f.held, nil

@@ -140,6 +140,9 @@ func (r *runner) confirmedPos() sink.Pos {
 
 func (r *runner) run(ctx context.Context, owner sink.Owner) error {
 	defer r.feed.closeLag()
+	if err := r.feed.begin(); err != nil {
+		return err
+	}
 	var resume sink.Resume
 	failures := 0
 	err := patiently(ctx, func() (err error) {
