@@ -145,8 +145,11 @@ func (r *runner) run(ctx context.Context, owner sink.Owner) error {
 	}
 	var resume sink.Resume
 	failures := 0
-	err := patiently(ctx, func() (err error) {
-		r.task, resume, err = r.sink.OpenOutbox(ctx, owner, r.feed.pos)
+	err := patiently(ctx, func() error {
+		task, at, err := r.sink.OpenOutbox(ctx, owner, r.feed.pos)
+		if err == nil { // else there is nothing to close
+			r.task, resume = task, at
+		}
 		return err
 	}, func(err error) {
 		r.a.failing(r.name)(err)

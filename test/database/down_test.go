@@ -47,14 +47,8 @@ func TestDatabaseDown(t *testing.T) {
 		p, w, l := underLoad(t, "staged")
 		rig.Check(t, p.Postgres.Crash())
 		rig.Await(t, "the tasks to be paused", func(context.Context) (string, bool) {
-			s := status(t, w)
-			n := 0
-			for _, task := range s.Tasks {
-				if task.State == "paused" && task.PausedBy == "staged" {
-					n++
-				}
-			}
-			return fmt.Sprintf("%d", n), n == p.Tasks
+			n := pausedBy(t, w, "staged")
+			return fmt.Sprint(n), n == p.Tasks
 		})
 		rig.Pause(t, away)
 		w.MustLive()
@@ -131,6 +125,17 @@ type workerStatus struct {
 			OldestMillis int64 `json:"oldest_ms"`
 		} `json:"prepared"`
 	} `json:"sinks"`
+}
+
+// pausedBy counts the tasks that wait for a sink.
+func pausedBy(t *testing.T, w *rig.Worker, sink string) (n int) {
+	t.Helper()
+	for _, task := range status(t, w).Tasks {
+		if task.State == "paused" && task.PausedBy == sink {
+			n++
+		}
+	}
+	return n
 }
 
 func status(t *testing.T, w *rig.Worker) (s workerStatus) {
