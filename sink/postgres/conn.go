@@ -136,6 +136,11 @@ func begin(b *pgconn.Batch, limit time.Duration) {
 		[][]byte{ms}, []uint32{oidText}, nil, nil)
 }
 
+// beginReading begins a transaction that waits for no lock.
+func (c *conn) beginReading(ctx context.Context) error {
+	return c.exec(ctx, "BEGIN READ ONLY; SET LOCAL lock_timeout = '200ms'")
+}
+
 // beginResults is how many results begin has.
 const beginResults = 2
 

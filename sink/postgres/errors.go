@@ -49,6 +49,9 @@ func tableOf(err error) string {
 // cancelled it.
 const stateTimeout = "57014"
 
+// stateLocked: the lock was not to be had within lock_timeout.
+const stateLocked = "55P03"
+
 // serverClasses are those of the server's own errors. Functions and triggers may
 // raise any other (PostgreSQL manual, 43.9.1 and appendix A).
 var serverClasses = strings.Fields("00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44 53 54 55 57 58 72 F0 HV P0 XX")
@@ -87,9 +90,9 @@ func doubtful(err error) bool {
 }
 
 // persists: the state is of a class that passes by itself, and is met again at once
-// where it is a row's fault. Who waits for a lock (55P03) has to go on waiting, and
+// where it is a row's fault. Who waits for a lock has to go on waiting, and
 // damaged data is nobody's dead letter.
-func persists(s string) bool { return s[:2] == "55" && s != "55P03" || s == "XX000" }
+func persists(s string) bool { return s[:2] == "55" && s != stateLocked || s == "XX000" }
 
 // reason keeps what people need of an error: never DETAIL, which quotes rows.
 func reason(err error) error {

@@ -237,8 +237,19 @@ func (p *plan) allowed(ctx context.Context, c *conn) error {
 			return err
 		}
 	}
+	return p.read(ctx, c)
+}
+
+// read lets the server read the statement. Where the table is locked it is not waited
+// for: what somebody else waits for may be a prepared transaction that only ends once
+// the sink is open.
+func (p *plan) read(ctx context.Context, c *conn) error {
+	if err := c.beginReading(ctx); err != nil {
+		return err
+	}
+	defer c.rollback(ctx)
 	s := p.shape(p.filled())
-	if _, err := c.pg.Prepare(ctx, "", s.sql, s.types); err != nil {
+	if _, err := c.pg.Prepare(ctx, "", s.sql, s.types); err != nil && state(err) != stateLocked {
 		return fmt.Errorf("let the server read the statement of mode %s for table %s: %w", p.mode, p.info.name, lost(err))
 	}
 	return nil

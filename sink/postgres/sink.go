@@ -118,6 +118,10 @@ func (s *Sink) look(ctx context.Context, c *conn, ordered bool, known map[tableN
 		return err
 	}
 	if s.cfg.Mode == modeReplace {
+		if err := c.beginReading(ctx); err != nil {
+			return err
+		}
+		defer c.rollback(ctx)
 		if c.rollup, err = newRollup(ctx, c, s.cfg, c.plans[0]); err != nil {
 			return err
 		}

@@ -224,7 +224,7 @@ const (
 // contended: somebody else holds what is needed, and will let go of it.
 func contended(err error) bool {
 	s := state(err)
-	return s == "55P03" || s == "40P01" || s == "40001"
+	return s == stateLocked || s == stateDeadlock || s == stateSerialization
 }
 
 // smaller halves what a statement of mode two_phase may have, if it took too long: an

@@ -39,6 +39,8 @@ func TestBackToWork(t *testing.T) {
 			err := c.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n) // the worker makes the table
 			return fmt.Sprint(n, err), n > 500
 		})
+		_, err := c.Exec(t.Context(), "CREATE INDEX ON "+table+" (place)") // waits for what is prepared
+		rig.Check(t, err)
 	}
 	took := map[string][]time.Duration{}
 	next := func(from time.Time, last map[string]int64) {
@@ -100,9 +102,6 @@ func nextRow(t *testing.T, c *pgx.Conn, table string, last int64) time.Time {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
 	defer cancel()
-	if _, err := c.Exec(ctx, "CREATE INDEX IF NOT EXISTS "+table+"_place ON "+table+" (place)"); err != nil {
-		t.Fatal(err)
-	}
 	look := time.NewTicker(2 * time.Millisecond) // without, the looks take the processor from what they wait for
 	defer look.Stop()
 	for {

@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"exactly/sink"
 	"exactly/sink/postgres"
+	"exactly/sinktest"
 )
 
 // keyed is a sink that writes table t by its key.
@@ -460,6 +462,65 @@ func TestRoomOfOthers(t *testing.T) {
 		}
 	}
 	openStaged(t, cfg, owner())
+}
+
+// TestLockedTable: somebody alters the table, and waits for a prepared transaction of a
+// worker that is dead. Its successor does not wait for them before it commits that.
+func TestLockedTable(t *testing.T) {
+	t.Parallel()
+	dsn, c := database(t, `CREATE TABLE t (id int PRIMARY KEY)`)
+	cfg := keyed(dsn, "id")
+	cs, err := staged(t.Context(), openStaged(t, cfg, owner()), 1, values(`{"id":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	indexed := make(chan error, 1)
+	other := session(sinktest.Wrap(t), dsn)
+	go func() {
+		_, err := other.Exec(t.Context(), "CREATE INDEX ON t (id)")
+		indexed <- err
+	}()
+	for waiting := 0; waiting == 0; {
+		if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE relation = 't'::regclass AND NOT granted").Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	cfg.Mode = "two_phase"
+	s, err := postgres.New("out", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(ctx); err != nil {
+		t.Errorf("check: %v", err)
+	}
+	next := owner()
+	next.Attempt++
+	for _, fresh := range []bool{false, true} { // what the check has seen, or a look of its own
+		if fresh {
+			if s, err = postgres.New("out", cfg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		task, err := s.(sink.Staging).OpenStaging(ctx, next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer task.Close()
+		if fresh {
+			err = task.Commit(ctx, cs)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-indexed; err != nil {
+		t.Error(err)
+	}
+	if n := column(t, c, "SELECT count(*)::text FROM t"); n != "1" {
+		t.Errorf("%s rows", n)
+	}
 }
 
 func prepare(t *testing.T, c *pgx.Conn, n int) {
