@@ -72,6 +72,18 @@ func awaitAll(t *testing.T, n int, ws []*rig.Worker) {
 	})
 }
 
+// awaitCalm waits until the group has all of n workers. One that dies while it joins is
+// given tasks by the next rebalance all the same, and they wait for a second session.
+func awaitCalm(t *testing.T, p *rig.Pipeline, n int) {
+	t.Helper()
+	rig.Await(t, "the group to be stable", func(ctx context.Context) (string, bool) {
+		gs, err := p.Admin.DescribeGroups(ctx, p.Group())
+		rig.Check(t, err)
+		g := gs[p.Group()]
+		return fmt.Sprint(g.State, len(g.Members)), g.State == "Stable" && len(g.Members) == n
+	})
+}
+
 // wantIDs wants the brokers to know two transactional ids for each task of the
 // pipeline, beside that of its meta topic, and no other.
 func wantIDs(t *testing.T, p *rig.Pipeline) {
@@ -134,6 +146,7 @@ func TestTransactionsOfTheDead(t *testing.T) {
 	ws := []*rig.Worker{p.Run(0), p.Run(1), p.Run(2), p.Run(3), p.Run(4)}
 	for _, heirs := range []int{2, 7} {
 		awaitAll(t, 5, ws)
+		awaitCalm(t, p, len(ws))
 		rig.Await(t, "every task to have a transaction open", func(ctx context.Context) (string, bool) {
 			open := p.OpenSince(ctx, time.Time{})
 			return fmt.Sprint(open), len(open) >= 5
