@@ -49,8 +49,12 @@ func tableOf(err error) string {
 // cancelled it.
 const stateTimeout = "57014"
 
-// stateLocked: the lock was not to be had within lock_timeout.
-const stateLocked = "55P03"
+// States of who meets others.
+const (
+	stateLocked        = "55P03" // the lock was not to be had within lock_timeout
+	stateDeadlock      = "40P01"
+	stateSerialization = "40001"
+)
 
 // serverClasses are those of the server's own errors. Functions and triggers may
 // raise any other (PostgreSQL manual, 43.9.1 and appendix A).

@@ -135,11 +135,7 @@ func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err 
 // another order meet in deadlocks, each of which takes the server a second to see. Who
 // was the victim of one tries again at once, while no other task of the sink writes, and
 // goes on like that for a while.
-const (
-	aloneFor           = 100
-	stateDeadlock      = "40P01"
-	stateSerialization = "40001"
-)
+const aloneFor = 100
 
 // among adds the lock that tells the other tasks whether one wants to be alone.
 func (t *task) among(b *pgconn.Batch) {
