@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"exactly/internal/journal"
+	"exactly/internal/mutation"
 	"exactly/internal/outbox"
 	"exactly/sink"
 )
@@ -60,6 +61,9 @@ func (p *progress) covers(pos sink.Pos) (bool, <-chan struct{}) {
 // led waits until the sinks that r follows are done with the first entry, and gives
 // the entries that they are done with.
 func (r *runner) led(ctx context.Context, es []outbox.Entry) ([]outbox.Entry, error) {
+	if mutation.On(mutation.FollowEarly) {
+		return es, nil
+	}
 	for _, p := range r.follows {
 		for {
 			done, moved := p.covers(es[0].Pos)

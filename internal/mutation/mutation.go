@@ -24,6 +24,7 @@ const (
 	ConfirmEarly      Rule = "confirm-early"       // work is confirmed before its commit was acknowledged
 	PendingSwept      Rule = "pending-swept"       // the sweep does not keep what the journal lists
 	ErrorDecides      Rule = "error-decides"       // an answer to EndTxn that says nothing is taken for success
+	FollowEarly       Rule = "follow-early"        // a sink that reads what others write does not wait for them
 
 	// Of sinks only.
 	MarkApart  Rule = "mark-apart"   // the mark is moved in a transaction of its own, behind the rows
@@ -35,7 +36,7 @@ func Rules() []Rule {
 	return []Rule{
 		NoFence, NoClaim, NoChain, ReadEarly, CarryEarly, RenewByInit, PendingForgotten, SweepAll, CommitEarly,
 		LedgerIgnored, SentBeforeFlush, GenerationIgnored, IncarnationLost, TrimEarly, VerdictDropped,
-		ConfirmEarly, PendingSwept, ErrorDecides,
+		ConfirmEarly, PendingSwept, ErrorDecides, FollowEarly,
 	}
 }
 

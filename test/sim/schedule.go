@@ -40,7 +40,17 @@ type shape struct {
 	Sinks      string        `json:"sinks"`             // beside the topic
 	Bare       bool          `json:"bare,omitempty"`    // rows keeps no verdicts
 	Collect    bool          `json:"collect,omitempty"` // db writes at the end of an epoch
+	Follow     bool          `json:"follow,omitempty"`  // sums follows rows and db
 	Memory     int64         `json:"memory"`            // bytes of a task: unacknowledged, and handed over; 0: what is usual
+}
+
+// servers names the sinks that have one.
+func (h shape) servers() []string {
+	names := strings.Fields(h.Sinks)
+	if h.Follow && (slices.Contains(names, "rows") || slices.Contains(names, "db")) {
+		names = append(names, sums)
+	}
+	return names
 }
 
 // kind of an incident.
@@ -116,6 +126,7 @@ func generate(seed uint64) schedule {
 	}}
 	of := rand.New(rand.NewPCG(seed, 0x51d5)) // as above
 	s.Shape.Bare, s.Shape.Collect = of.IntN(2) == 0, of.IntN(2) == 0
+	s.Shape.Follow = rand.New(rand.NewPCG(seed, 0xf0110)).IntN(3) == 0
 	s.Shape.Tasks = 1 + rng.Int32N(s.Shape.Partitions)
 	for range 1 + rng.IntN(9) {
 		s.Steps = append(s.Steps, s.random(rng))
@@ -195,7 +206,11 @@ func (s *schedule) random(rng *rand.Rand) incident {
 
 // sink is one of the schedule's with a server, or "" for all of them.
 func (s *schedule) sink(rng *rand.Rand) string {
-	return pick(rng, append(strings.Fields(s.Shape.Sinks), "")...)
+	names := append(strings.Fields(s.Shape.Sinks), "")
+	if n := rng.IntN(len(names)); n < len(names)-1 || !s.Shape.Follow {
+		return names[n]
+	}
+	return pick(rand.New(rand.NewPCG(s.Seed, uint64(len(s.Steps)))), append(s.Shape.servers(), "")...)
 }
 
 // shrinks are smaller schedules to try in place of a failing one.

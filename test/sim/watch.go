@@ -76,6 +76,13 @@ func (v *watcher) violated(format string, args ...any) {
 	v.broken = append(v.broken, fmt.Sprintf(format, args...))
 }
 
+// say is violated for a caller without the lock.
+func (v *watcher) say(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.violated(format, args...)
+}
+
 // first is the first violation.
 func (v *watcher) first() error {
 	v.mu.Lock()
@@ -226,7 +233,7 @@ func (v *watcher) standing(s engine.Step, sure known) (wrong []string) {
 			}
 		}
 	case epoch.Applied:
-		if ev.Sink != "rows" {
+		if ev.Sink != "rows" && ev.Sink != sums {
 			break
 		}
 		at := v.w.server(ev.Sink).Through(sink.Owner{Pipeline: pipeline, Sink: ev.Sink, Generation: s.Generation, Task: s.Task})

@@ -9,7 +9,6 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,13 +74,15 @@ type server struct {
 }
 
 // The sinks beside the topic: rows has an outbox, files stages from an outbox,
-// db is of two phases.
+// db is of two phases; sums follows rows and db.
 const everySink = "rows files db"
 
 // sink makes the server's sink as a new process would.
-func (s server) sink(h shape) sink.Sink {
-	opt := sinktest.Options{Table: s.name}
+func (w *world) sink(s server) sink.Sink {
+	h, opt := w.s.Shape, sinktest.Options{Table: s.name}
 	switch s.name {
+	case sums:
+		return follower{Outbox: sinktest.NewModelOutbox(s.Server, opt), w: w, leaders: w.leaders()}
 	case "rows":
 		opt.Bare = h.Bare
 		return sinktest.NewModelOutbox(s.Server, opt)
@@ -154,7 +155,7 @@ func newWorld(s schedule, log *slog.Logger) (*world, error) {
 	}
 	w.seeds = w.cluster.ListenAddrs()
 	w.watch = newWatcher(w)
-	for _, name := range strings.Fields(s.Shape.Sinks) {
+	for _, name := range s.Shape.servers() {
 		srv := sinktest.NewServer(defects()...)
 		srv.Intercept(w.watch.request)
 		w.srvs = append(w.srvs, server{name, srv})
@@ -192,7 +193,7 @@ func (w *world) client(opts ...kgo.Opt) (*kgo.Client, error) {
 func (w *world) config(h *host, points *failpoint.Set) engine.Config {
 	sinks := []engine.Sink{{Name: target, Sink: toTopic{}}}
 	for _, s := range w.srvs {
-		sinks = append(sinks, engine.Sink{Name: s.name, Sink: s.sink(w.s.Shape)})
+		sinks = append(sinks, engine.Sink{Name: s.name, Sink: w.sink(s)})
 	}
 	return engine.Config{
 		Pipeline: pipeline, Worker: h.name, Tasks: w.tasks,
