@@ -160,6 +160,17 @@ type Follower interface {
 	Follows() []string
 }
 
+// Warmer is a sink that opens connections ahead, so that a task that is taken over
+// need not wait for them.
+type Warmer interface {
+	Sink
+	// Warm is called when the takeover begins, and returns once ctx is done. The
+	// owner's Attempt is not known yet, nor whether the task will be ours: nothing
+	// is written, and nothing read that another owner may still change. What no task
+	// has taken by then is closed.
+	Warm(ctx context.Context, o Owner)
+}
+
 // Resume is where an outbox sink stands when it is opened.
 type Resume struct {
 	Through  Pos       // applied through here

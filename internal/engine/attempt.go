@@ -104,6 +104,12 @@ func (a *attempt) live(ctx context.Context) (err error) {
 	for _, p := range a.prod {
 		a.wg.Go(func() { p.Warm(ctx) })
 	}
+	for _, s := range a.w.c.Sinks {
+		if w, ok := s.Sink.(sink.Warmer); ok {
+			owner := a.owner(s.Name)
+			a.wg.Go(func() { w.Warm(ctx, owner) })
+		}
+	}
 	if err := a.s.prove(ctx); err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ const anyGID = "exactly:"
 // in a session of its own, which is kept.
 func (s *Staged) Observe(ctx context.Context, o sink.Owner) ([]sink.StagedWork, error) {
 	var rows [][][]byte
-	err := s.watch.with(ctx, s.s, "exactly observe "+s.s.name, func(ctx context.Context, c *conn) (err error) {
+	open := func(ctx context.Context) (*conn, error) { return s.s.connect(ctx, "exactly observe "+s.s.name) }
+	err := s.watch.with(ctx, s.s, open, func(ctx context.Context, c *conn) (err error) {
 		rows, err = c.query(ctx, `SELECT gid, greatest(0, extract(epoch FROM clock_timestamp() - prepared) * 1000)::bigint
 			FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, $1) ORDER BY prepared`, []byte(anyGID))
 		return err

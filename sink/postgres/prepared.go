@@ -94,10 +94,10 @@ type adminConn struct {
 // administer calls f with the session, opened if need be, under the time limit of
 // a statement.
 func (t *stagedTask) administer(ctx context.Context, f func(ctx context.Context, c *conn) error) error {
-	return t.admin.with(ctx, t.s, sessionName(t.o), f)
+	return t.admin.with(ctx, t.s, func(ctx context.Context) (*conn, error) { return t.s.session(ctx, t.o) }, f)
 }
 
-func (a *adminConn) with(ctx context.Context, s *Sink, name string, f func(ctx context.Context, c *conn) error) (err error) {
+func (a *adminConn) with(ctx context.Context, s *Sink, open func(context.Context) (*conn, error), f func(ctx context.Context, c *conn) error) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StatementTimeout)
@@ -105,7 +105,7 @@ func (a *adminConn) with(ctx context.Context, s *Sink, name string, f func(ctx c
 	for {
 		kept := a.c != nil && !a.c.pg.IsClosed()
 		if !kept {
-			if a.c, err = s.connect(ctx, name); err != nil {
+			if a.c, err = open(ctx); err != nil {
 				return err
 			}
 		}

@@ -26,6 +26,8 @@ type Sink struct {
 	most atomic.Int64 // records of a statement of mode two_phase; 0: as many as there are
 	good atomic.Int64 // epochs since then
 	seen seen
+
+	spares spares
 }
 
 var _ sink.Outbox = (*Sink)(nil)
@@ -179,7 +181,7 @@ func (s *Sink) OpenOutbox(ctx context.Context, o sink.Owner, confirmed sink.Pos)
 
 func (s *Sink) open(ctx context.Context, t *task, confirmed sink.Pos) (sink.Resume, error) {
 	r := sink.Resume{Through: confirmed}
-	c, err := s.connect(ctx, sessionName(t.o))
+	c, err := s.session(ctx, t.o)
 	if err != nil {
 		return r, err
 	}

@@ -49,7 +49,7 @@ func (t *task) timeout(ctx context.Context) (context.Context, context.CancelFunc
 // went wrong that is not the rows' fault is given up.
 func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 	if t.c == nil || t.c.pg.IsClosed() {
-		if t.c, err = t.s.connect(ctx, sessionName(t.o)); err != nil {
+		if t.c, err = t.s.session(ctx, t.o); err != nil {
 			return err
 		}
 	}
