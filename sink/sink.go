@@ -36,6 +36,10 @@ type Owner struct {
 	// where OpenOutbox says, and need not hold a mark; one that it does hold
 	// counts.
 	Fresh bool
+	// Committed is the newest work of this task of a staging sink that a decision
+	// knows as committed; nil: there is none. A system that does not know it is a copy
+	// from before, or a standby that had not got it: OpenStaging answers ErrLedgerBehind.
+	Committed *Committable
 
 	Log        *slog.Logger    // nil: slog.Default
 	Failpoints *failpoint.Set  // nil: none armed. See BeforeCommit

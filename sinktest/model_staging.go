@@ -56,7 +56,13 @@ func (m *ModelStaging) Observe(ctx context.Context, o sink.Owner) (works []sink.
 
 // OpenStaging implements sink.Staging.
 func (m *ModelStaging) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTask, error) {
-	if err := m.srv.do(ctx, "open", o, func() error { return m.srv.claim(o) }); err != nil {
+	err := m.srv.do(ctx, "open", o, func() error {
+		if err := m.srv.claim(o); err != nil {
+			return err
+		}
+		return m.srv.knows(o.Committed)
+	})
+	if err != nil {
 		return nil, err
 	}
 	t := &modelStagingTask{
@@ -67,6 +73,21 @@ func (m *ModelStaging) OpenStaging(ctx context.Context, o sink.Owner) (sink.Stag
 		return &modelCollector{modelStagingTask: t, taken: map[int64][]record.Record{}}, nil
 	}
 	return t, nil
+}
+
+// knows compares the marks with what a decision knows as committed.
+func (s *Server) knows(c *sink.Committable) error {
+	if c == nil || s.defects[AheadAccepted] {
+		return nil
+	}
+	id, err := parseID(*c)
+	if err != nil {
+		return err
+	}
+	if _, done := s.done[id]; !done {
+		return fmt.Errorf("work of attempt %d, epoch %d is not known: %w", id.Attempt, id.Epoch, sink.ErrLedgerBehind)
+	}
+	return nil
 }
 
 // modelCollector writes at the end of an epoch.

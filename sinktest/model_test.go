@@ -82,6 +82,7 @@ func TestSuiteCanFail(t *testing.T) {
 		{sinktest.SplitTransaction, "FailPoints", "outbox"},
 		{sinktest.GapAccepted, "Gap", "outbox stager"},
 		{sinktest.AheadAccepted, "JournalAheadOfLedger", "outbox"},
+		{sinktest.AheadAccepted, "JournalAheadOfMarks", "staging collector"},
 		{sinktest.LastRecordLost, "HappyPath", "outbox staging stager"},
 		{sinktest.Reordered, "RecordsOfOneKey", "outbox staging stager"},
 		{sinktest.KeepsBatch, "CallerOwnsBatch", "outbox"},

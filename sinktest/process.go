@@ -56,7 +56,7 @@ func (l *lane) openWith(h hook, dropAt int) (*process, error) {
 	l.j.Attempt++
 	l.persist()
 	o := l.identity.owner(l.j.Attempt)
-	o.Fresh = l.fresh
+	o.Fresh, o.Committed = l.fresh, l.j.Committed
 	confirmed := l.j.Confirmed
 	l.mu.Unlock()
 	if h != nil {
@@ -372,6 +372,9 @@ func (p *process) commit() error {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	p.l.j.Pending = p.l.j.Pending[len(cs):]
+	if p.staging != nil {
+		p.l.j.Committed = &cs[len(cs)-1]
+	}
 	p.l.persist()
 	return nil
 }

@@ -30,6 +30,7 @@ func scenarios() []scenario {
 		{"RunWithoutRecords", fromOutbox, withoutRecords},
 		{"Gap", ledger, gap},
 		{"JournalAheadOfLedger", keepsLedger, journalAhead},
+		{"JournalAheadOfMarks", stagesEpochs, journalAheadOfMarks},
 		{"AddedLater", applied, addedLater},
 		{"CallerOwnsBatch", applied, callerOwns},
 		{"AtLeastOnce", applied, atLeastOnce},
@@ -69,6 +70,8 @@ func applied(_ Subject, _ Target, k kind, _ sink.Features) bool { return k == ki
 func staged(_ Subject, _ Target, k kind, _ sink.Features) bool {
 	return k == kindStager || k == kindStaging
 }
+
+func stagesEpochs(_ Subject, _ Target, k kind, _ sink.Features) bool { return k == kindStaging }
 
 func stages(_ Subject, _ Target, k kind, _ sink.Features) bool { return k == kindStager }
 

@@ -80,6 +80,31 @@ func commitOfLost(w *world) {
 	w.sees(0, "after the abort")
 }
 
+// journalAheadOfMarks: the journal knows work as committed of which the target does
+// not, so that the target lost data.
+func journalAheadOfMarks(w *world) {
+	l := w.lane(baseOwner())
+	p, wk := stagedWork(w, l, "a", 5)
+	w.must(p.decide(wk), "decide")
+	w.must(p.commit(), "commit")
+	known := l.j.Committed
+
+	lost, gone := stagedWork(w, l, "b", 5)
+	w.must(lost.committer().Abort(w.t.Context(), gone.cs), "abort")
+	gone.cs[0].Epoch = max(gone.epoch, 1)
+	l.j.Committed = &gone.cs[0]
+	if _, err := l.open(nil); !errors.Is(err, sink.ErrLedgerBehind) {
+		w.t.Errorf("open with a journal that knows more as committed: got %v, want ErrLedgerBehind", err)
+	}
+	l.j.Committed = known
+	w.finish()
+
+	w.target.New = w.subject.Open(w.t, w.variant).New
+	if _, err := l.open(nil); !errors.Is(err, sink.ErrLedgerBehind) {
+		w.t.Errorf("open an empty target with a journal that saw data in it: got %v, want ErrLedgerBehind", err)
+	}
+}
+
 func abortTwice(w *world) {
 	l := newLane(w, baseOwner())
 	p, wk := stagedWork(w, l, "a", 5)

@@ -90,6 +90,7 @@ type journal struct {
 	Confirmed sink.Pos            // outbox: the decided cursor
 	Decided   int64               // staging: the last decided epoch
 	Pending   []sink.Committable  // decided, not confirmed
+	Committed *sink.Committable   // staging: the newest that is confirmed
 	Dead      map[string]sink.Pos // dead letters, by position
 }
 

@@ -73,10 +73,7 @@ func (a *attempt) flush(ctx context.Context, n int64) {
 	tail := a.lastTail
 	tail.Pos, tail.Bytes = a.outPos, a.outBytes
 	ep.written, ep.logged = make(chan struct{}), make(chan struct{})
-	var written []<-chan stageResult
-	for _, st := range a.stagings {
-		written = append(written, st.barrier(n))
-	}
+	written := a.endWrites(n)
 	a.within(ctx, n, ep.deadline, func(ctx context.Context) (epoch.Event, error) {
 		if err := a.hit(ctx, failpoint.Filled, n); err != nil {
 			return nil, err

@@ -36,6 +36,9 @@ type stageOp struct {
 	epoch int64
 	recs  []record.Record
 	done  chan stageResult // of a barrier; nil: a write
+
+	after   <-chan struct{} // of a barrier: the sink in front has flushed; nil: there is none
+	flushed chan struct{}   // closed once this one has
 }
 
 // stageResult is what an epoch's writes came to.
@@ -57,7 +60,11 @@ func (a *attempt) openStagings(ctx context.Context) error {
 			ops: newQueue[stageOp](), progress: newProgress(true),
 		}
 		err := a.paused(ctx, s.Name, func() (err error) {
-			st.task, err = st.sink.OpenStaging(ctx, a.owner(s.Name))
+			o := a.owner(s.Name)
+			if c, known := a.m.Committed(s.Name); known {
+				o.Committed = &c
+			}
+			st.task, err = st.sink.OpenStaging(ctx, o)
 			return err
 		})
 		if err != nil {
@@ -119,12 +126,19 @@ func (s *staging) send() {
 	}
 }
 
-// barrier ends the epoch's writes; the answer comes when all were taken.
-func (s *staging) barrier(n int64) <-chan stageResult {
-	s.send()
-	done := make(chan stageResult, 1)
-	s.ops.add(stageOp{epoch: n, done: done})
-	return done
+// endWrites ends the epoch's writes in all of them; the answers come when all were
+// taken. What is written at the end of an epoch takes locks, so every task does it
+// sink by sink in the same order: else two tasks could each hold what the other waits
+// for, in two transactions each, which no database sees.
+func (a *attempt) endWrites(n int64) (written []<-chan stageResult) {
+	var after <-chan struct{}
+	for _, st := range a.stagings {
+		op := stageOp{epoch: n, done: make(chan stageResult, 1), after: after, flushed: make(chan struct{})}
+		st.send()
+		st.ops.add(op)
+		written, after = append(written, op.done), op.flushed
+	}
+	return written
 }
 
 func (s *staging) run(ctx context.Context) {
@@ -137,9 +151,17 @@ func (s *staging) run(ctx context.Context) {
 		case !ok:
 			return
 		case op.done != nil:
+			if op.after != nil {
+				select {
+				case <-op.after:
+				case <-ctx.Done():
+					return
+				}
+			}
 			if flusher != nil && res.err == nil {
 				res.err = s.refusals(flusher.Flush(ctx, op.epoch), taken, &res)
 			}
+			close(op.flushed)
 			op.done <- res
 			res, taken = stageResult{}, nil
 		case res.err == nil:

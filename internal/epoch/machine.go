@@ -6,6 +6,7 @@ import (
 
 	"exactly/internal/journal"
 	"exactly/internal/mutation"
+	"exactly/sink"
 )
 
 // Config is what a Machine must know of its task.
@@ -104,6 +105,7 @@ type Machine struct {
 	confirmed   map[string]*journal.Cursor // by the last decided record
 	listed      []journal.Pending          // by the same
 	trimmed     int64
+	committed   map[string]sink.Committable // the newest of each staging sink
 
 	dirty    bool // there is something to confirm
 	renew    int  // epochs owed to Renew

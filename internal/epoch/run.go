@@ -3,11 +3,13 @@ package epoch
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"exactly/internal/journal"
 	"exactly/internal/mutation"
+	"exactly/sink"
 )
 
 // run handles the events of a running attempt.
@@ -142,7 +144,7 @@ func (m *Machine) build(l *lane) {
 		Sealed: m.cfg.Seal, Worker: m.cfg.Worker,
 		Sources: l.sources, Tail: l.tail, Cursors: map[string]*journal.Cursor{},
 	}
-	r.Pending = m.list(r.Pending)
+	r.Pending, r.Committed = m.list(r.Pending), maps.Clone(m.committed)
 	if mutation.On(mutation.PendingForgotten) {
 		r.Pending = slices.DeleteFunc(r.Pending, func(p journal.Pending) bool { return p.Epoch != l.epoch })
 	}
@@ -207,10 +209,30 @@ func (m *Machine) sinkEvent(ev Event) {
 		m.move(ev.Sink, ev.Cursor, ev.Verdicts)
 	case Committed:
 		for _, done := range ev.Items {
-			m.pending = slices.DeleteFunc(m.pending, func(it item) bool { return it.handed && same(it.Pending, done) })
+			m.pending = slices.DeleteFunc(m.pending, func(it item) bool {
+				gone := it.handed && same(it.Pending, done)
+				if gone {
+					m.done(&it.Pending)
+				}
+				return gone
+			})
 		}
 		m.dirty = true
 	}
+}
+
+// done remembers the newest work of a staging sink that was committed.
+func (m *Machine) done(p *journal.Pending) {
+	if twoPhase(p) && p.Epoch >= m.committed[p.Sink].Epoch {
+		m.committed[p.Sink] = p.Committable
+	}
+}
+
+// Committed is the newest work of a staging sink that is known as committed; false:
+// there is none.
+func (m *Machine) Committed(name string) (c sink.Committable, known bool) {
+	c, known = m.committed[name]
+	return c, known
 }
 
 func (m *Machine) move(name string, c journal.Cursor, vs []Verdict) {

@@ -2,8 +2,10 @@ package epoch
 
 import (
 	"fmt"
+	"maps"
 
 	"exactly/internal/journal"
+	"exactly/sink"
 )
 
 // takeover is the protocol's "Takeover": fence, read, claim, recover, sweep,
@@ -112,7 +114,7 @@ func (m *Machine) makeClaim(from *journal.Record) {
 	if m.read != nil {
 		c.Attempt = m.read.Attempt + 1
 	} else {
-		c.Epoch, c.Pending = 0, nil
+		c.Epoch, c.Pending, c.Committed = 0, nil, nil
 	}
 	m.addMissingCursors(c)
 	m.claim, m.attempt = c, c.Attempt
@@ -139,7 +141,8 @@ func (m *Machine) onVerified(ev Verified) {
 	c := m.claim
 	m.ended, m.next = c.Epoch, c.Epoch+1
 	m.sources, m.tail, m.listed = c.Sources, c.Tail, c.Pending
-	m.confirmed = map[string]*journal.Cursor{}
+	m.confirmed, m.committed = map[string]*journal.Cursor{}, map[string]sink.Committable{}
+	maps.Copy(m.committed, c.Committed)
 	for k, v := range c.Cursors {
 		cur, con := *v, *v
 		m.cursors[k], m.confirmed[k] = &cur, &con
@@ -161,6 +164,7 @@ func (m *Machine) onRecovered() {
 	kept := m.pending[:0]
 	for _, it := range m.pending {
 		if it.handed {
+			m.done(&it.Pending)
 			m.dirty = true
 			continue
 		}

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -35,6 +36,10 @@ type Record struct {
 	Tail    Tail               `json:"tail"`
 	Cursors map[string]*Cursor `json:"cursors,omitzero"` // per outbox sink
 	Pending []Pending          `json:"pending,omitzero"` // decided, not yet confirmed; in epoch order
+
+	// Committed is, per staging sink, the newest work that is known as committed: a
+	// sink whose system does not know it any more has lost what was decided.
+	Committed map[string]sink.Committable `json:"committed,omitzero"`
 }
 
 // Source is how far one source topic is read. ID guards against a topic that
@@ -124,7 +129,7 @@ func (r *Record) Clone() *Record {
 	for i := range c.Sources {
 		c.Sources[i].Partitions = slices.Clone(r.Sources[i].Partitions)
 	}
-	c.Pending = slices.Clone(r.Pending)
+	c.Pending, c.Committed = slices.Clone(r.Pending), maps.Clone(r.Committed)
 	c.Cursors = make(map[string]*Cursor, len(r.Cursors))
 	for k, v := range r.Cursors {
 		cur := *v

@@ -45,11 +45,20 @@ func briefCursors(cs map[string]*journal.Cursor) string {
 	return "{" + strings.Join(out, " ") + "}"
 }
 
+func briefCommitted(r *journal.Record) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(r.Committed)) {
+		out = append(out, briefItem(journal.Pending{Committable: r.Committed[name]}))
+	}
+	return "{" + strings.Join(out, " ") + "}"
+}
+
 func briefRecord(r *journal.Record) string {
 	if r == nil {
 		return brief(nil)
 	}
-	return fmt.Sprintf("%s, tail %s@%d, cursors %s, pending %s", brief(r), r.Tail.Pos, r.Tail.Offset, briefCursors(r.Cursors), briefItems(r.Pending))
+	return fmt.Sprintf("%s, tail %s@%d, cursors %s, pending %s, committed %s",
+		brief(r), r.Tail.Pos, r.Tail.Offset, briefCursors(r.Cursors), briefItems(r.Pending), briefCommitted(r))
 }
 
 // describe is a step of a trace in a line.

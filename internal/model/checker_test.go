@@ -171,9 +171,12 @@ func forgeries() []forgery {
 		})
 	}
 	pending := func(r *journal.Record) bool { return len(r.Pending) > 0 }
+	committed := func(r *journal.Record) bool { return len(r.Committed) > 0 }
 	far := func(r *journal.Record) bool { return r.Epoch > 0 }
 	return []forgery{
 		{name: "a journal record forgets a committable", do: journals(pending, func(r *journal.Record) { r.Pending = r.Pending[1:] })},
+		{name: "a journal record forgets what was committed", do: journals(committed, func(r *journal.Record) { r.Committed = nil })},
+		{name: "a claim forgets what was committed", do: claims(committed, func(r *journal.Record) { r.Committed = nil })},
 		{name: "a journal record forgets a cursor", do: journals(far, func(r *journal.Record) { delete(r.Cursors, "rows") })},
 		{name: "a journal record skips an epoch", do: journals(far, func(r *journal.Record) { r.Epoch++ })},
 		{name: "a journal record of another attempt", do: journals(far, func(r *journal.Record) { r.Attempt++ })},

@@ -41,6 +41,12 @@ func (c *coder) pending(ps []journal.Pending) {
 	}
 }
 
+func (c *coder) committed(works map[string]sink.Committable) {
+	for _, name := range slices.Sorted(maps.Keys(works)) {
+		c.num(works[name].Attempt, works[name].Epoch)
+	}
+}
+
 func (c *coder) cursors(cs map[string]*journal.Cursor) {
 	for _, name := range slices.Sorted(maps.Keys(cs)) {
 		c.num(cs[name].Offset)
@@ -59,6 +65,7 @@ func (c *coder) record(r *journal.Record) {
 	c.bits(r.Sealed)
 	c.cursors(r.Cursors)
 	c.pending(r.Pending)
+	c.committed(r.Committed)
 }
 
 // key is the whole state of a world.
@@ -117,6 +124,7 @@ func (o *owner) key(c *coder, log int) {
 	c.pos(o.tail.Pos)
 	c.cursors(o.cursors)
 	c.cursors(o.confirmed)
+	c.committed(o.committed)
 	c.num(int64(len(o.verdicts)), int64(len(o.pending)))
 	for _, it := range o.pending {
 		c.num(it.listed)

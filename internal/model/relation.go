@@ -6,6 +6,7 @@ import (
 
 	"exactly/internal/epoch"
 	"exactly/internal/journal"
+	"exactly/sink"
 )
 
 // phase is how far an owner has come: what is due, or what was asked for and
@@ -115,6 +116,7 @@ type owner struct {
 	cursors, confirmed     map[string]*journal.Cursor
 	verdicts               []epoch.Verdict
 	pending                []item
+	committed              map[string]sink.Committable // the newest work of each staging sink; never changed in place
 }
 
 // relation is one task: its journal, its two producers and its owners.

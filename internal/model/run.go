@@ -122,6 +122,7 @@ func (r *relation) journalRecord(o *owner, l *lane) (*journal.Record, []item) {
 	rec := &journal.Record{
 		Format: journal.Format, Incarnation: r.cfg.Incarnation, Generation: r.cfg.Generation, Task: r.cfg.Task,
 		Attempt: o.attempt(), Epoch: l.epoch, Sealed: o.seal, Sources: l.sources, Tail: l.tail, Cursors: cloneCursors(o.cursors),
+		Committed: o.committed,
 	}
 	for i := range items {
 		if items[i].listed == 0 {

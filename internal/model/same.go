@@ -8,6 +8,7 @@ import (
 
 	"exactly/internal/epoch"
 	"exactly/internal/journal"
+	"exactly/sink"
 )
 
 // sameRecord says in what two records differ as statements about the task. The
@@ -31,7 +32,14 @@ func sameRecord(got, want *journal.Record) error {
 	if err := sameCursors(got.Cursors, want.Cursors); err != nil {
 		return err
 	}
+	if !maps.EqualFunc(got.Committed, want.Committed, sameWork) {
+		return fmt.Errorf("committed is %s, want %s", briefCommitted(got), briefCommitted(want))
+	}
 	return samePending(got.Pending, want.Pending)
+}
+
+func sameWork(a, b sink.Committable) bool {
+	return a.Attempt == b.Attempt && a.Epoch == b.Epoch && bytes.Equal(a.Data, b.Data)
 }
 
 func sameSources(got, want []journal.Source) error {

@@ -96,7 +96,9 @@ func (r *relation) takeoverEvent(o *owner, e epoch.Event) error {
 		for _, it := range o.pending {
 			if !it.Through.IsZero() {
 				kept = append(kept, it)
+				continue
 			}
+			o.done(it.Committable)
 		}
 		o.pending = kept
 		return o.move(recovering, dueSweep)
@@ -189,7 +191,7 @@ func (r *relation) carryOver(o *owner, c *journal.Record) *journal.Record {
 	if o.read != nil {
 		want.Attempt = o.read.Attempt + 1
 	} else {
-		want.Epoch, want.Pending = 0, nil
+		want.Epoch, want.Pending, want.Committed = 0, nil, nil
 	}
 	for name, cur := range c.Cursors {
 		if want.Cursors[name] == nil && cur.Fresh && cur.Pos == want.Tail.Pos {
@@ -228,7 +230,7 @@ func (r *relation) toldVerified(o *owner, e epoch.Verified) error {
 	}
 	c := o.claim
 	o.ended, o.next, o.published, o.tail = c.Epoch, c.Epoch+1, c.Epoch, c.Tail
-	o.cursors, o.confirmed = cloneCursors(c.Cursors), c.Cursors
+	o.cursors, o.confirmed, o.committed = cloneCursors(c.Cursors), c.Cursors, c.Committed
 	for _, p := range c.Pending {
 		o.pending = append(o.pending, item{Pending: p, listed: p.Epoch})
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 
 	"exactly/internal/epoch"
@@ -134,10 +135,22 @@ func (r *relation) sinkEvent(o *owner, e epoch.Event) error {
 			if it == nil || !it.handed {
 				return refuse("told that %s is committed, which was not asked for", briefItem(p))
 			}
+			o.done(it.Committable)
 			o.pending = slices.DeleteFunc(slices.Clone(o.pending), func(it item) bool { return sameItem(it.Pending, p) })
 		}
 	}
 	return nil
+}
+
+// done: work of a staging sink is committed. The newest is remembered.
+func (o *owner) done(c sink.Committable) {
+	if !c.Through.IsZero() || c.Epoch < o.committed[c.Sink].Epoch {
+		return
+	}
+	next := map[string]sink.Committable{}
+	maps.Copy(next, o.committed)
+	next[c.Sink] = c
+	o.committed = next
 }
 
 // decidedThrough reports whether the outbox holds decided records up to pos. A

@@ -136,6 +136,12 @@ func begin(b *pgconn.Batch, limit time.Duration) {
 		[][]byte{ms}, []uint32{oidText}, nil, nil)
 }
 
+// durable is for COMMIT PREPARED, which is in no transaction whose settings it could
+// follow: the session's is raised, each time, since a pooler may have changed the server.
+func (c *conn) durable(ctx context.Context) error {
+	return c.exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+}
+
 // beginReading begins a transaction that waits for no lock.
 func (c *conn) beginReading(ctx context.Context) error {
 	return c.exec(ctx, "BEGIN READ ONLY; SET LOCAL lock_timeout = '200ms'")

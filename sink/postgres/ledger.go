@@ -117,6 +117,35 @@ func posOf(epoch, index []byte) (p sink.Pos, err error) {
 	return p, nil
 }
 
+// fresh drops verdicts that were kept before this task had a mark: of another
+// incarnation, whose ledger was removed on purpose.
+func (l *ledger) fresh(ctx context.Context) error {
+	if _, err := l.c.query(ctx, "DELETE FROM "+l.verdicts().String()+where, l.args()...); err != nil {
+		return fmt.Errorf("drop old verdicts from %s: %w", l.verdicts(), err)
+	}
+	return nil
+}
+
+// used reports whether the sink has written anything in this generation, whichever
+// task.
+func (l *ledger) used(ctx context.Context) (bool, error) {
+	marks := epochMarks{*l}
+	for table, moved := range map[tableName]string{l.table: ` AND (epoch, "index") > (0, 0)`, marks.name(): ""} {
+		rows, err := l.c.query(ctx, "SELECT to_regclass($1) IS NOT NULL", []byte(table.String()))
+		if err == nil && string(rows[0][0]) == "t" {
+			rows, err = l.c.query(ctx, "SELECT 1 FROM "+table.String()+" WHERE pipeline = $1 AND sink = $2 AND generation = $3::int AND incarnation = $4"+moved+" LIMIT 1",
+				[]byte(l.o.Pipeline), []byte(l.o.Sink), text(l.o.Generation), []byte(l.o.Incarnation))
+			if len(rows) > 0 {
+				return true, nil
+			}
+		}
+		if err != nil {
+			return false, fmt.Errorf("read the ledger %s: %w", table, err)
+		}
+	}
+	return false, nil
+}
+
 // begin makes the mark of a task that has none, at the place where it begins, or
 // notes who is at work.
 func (l *ledger) begin(ctx context.Context, at sink.Pos) error {

@@ -69,6 +69,34 @@ func (m *epochMarks) has(ctx context.Context, by stagedBy) (bool, error) {
 	return len(rows) > 0, nil
 }
 
+// forgetOthers drops the marks that another incarnation left for this task. Whoever
+// removed its ledger on purpose, as told, need not know of them.
+func (m *epochMarks) forgetOthers(ctx context.Context) error {
+	if mutation.On(mutation.IncarnationLost) {
+		return nil
+	}
+	if _, err := m.c.query(ctx, "DELETE FROM "+m.name().String()+where+" AND incarnation <> $5", m.args([]byte(m.o.Incarnation))...); err != nil {
+		return fmt.Errorf("drop the marks of another incarnation from %s: %w", m.name(), err)
+	}
+	return nil
+}
+
+// knows compares with what the journal knows as committed.
+func (t *stagedTask) knows(ctx context.Context, m *epochMarks) error {
+	if t.o.Committed == nil {
+		return nil
+	}
+	name, by, err := t.parse(*t.o.Committed)
+	if err != nil {
+		return err
+	}
+	if there, err := m.has(ctx, by); err != nil || there {
+		return err
+	}
+	return fmt.Errorf("%w: epoch %d was committed as %s, and %s does not know it; the database was restored from an older copy, or a standby took over that did not have it: "+
+		"bring back what it lacks, or begin a new generation with `exactly reset --to` a position before it", sink.ErrLedgerBehind, by.epoch, name, m.name())
+}
+
 // keptMarks is how many marks of a task stay. The journal lists far fewer
 // transactions that are not known as committed.
 const keptMarks = 1024
@@ -158,6 +186,9 @@ func (t *stagedTask) commitOne(ctx context.Context, one sink.Committable) error 
 		return sink.Transient(err)
 	}
 	err = t.administer(ctx, func(ctx context.Context, c *conn) error {
+		if err := c.durable(ctx); err != nil {
+			return err
+		}
 		err := c.exec(ctx, "COMMIT PREPARED "+literal(name))
 		if state(err) == stateNoSuch {
 			done, merr := t.marks(c).has(ctx, by)

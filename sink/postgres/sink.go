@@ -215,6 +215,12 @@ func (s *Sink) ready(ctx context.Context, t *task, c *conn) (err error) {
 	}
 	t.ledger = name.beside(ledgerName)
 	if err = t.look(ctx, c); errors.Is(err, errCreate) {
+		switch used, uerr := t.marks(c).used(ctx); {
+		case uerr != nil:
+			return uerr
+		case used:
+			return gone(err)
+		}
 		if err := s.createTables(ctx, c); err != nil {
 			return fmt.Errorf("create the tables: %w", err)
 		}
@@ -270,6 +276,11 @@ func (t *task) resume(ctx context.Context, c *conn, confirmed sink.Pos) (sink.Re
 	}
 	if at.Before(confirmed) {
 		return sink.Resume{}, t.behind(at, found, confirmed)
+	}
+	if !found {
+		if err := l.fresh(ctx); err != nil {
+			return sink.Resume{}, err
+		}
 	}
 	if err := l.begin(ctx, at); err != nil {
 		return sink.Resume{}, err

@@ -112,7 +112,14 @@ func (s *Staged) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTas
 		if err := first.c.hasRoom(ctx, o); err != nil {
 			return err
 		}
-		return t.marks(first.c).create(ctx)
+		m := t.marks(first.c)
+		if err := m.create(ctx); err != nil {
+			return err
+		}
+		if err := m.forgetOthers(ctx); err != nil {
+			return err
+		}
+		return t.knows(ctx, m)
 	}()
 	if err != nil {
 		first.drop()

@@ -58,7 +58,7 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 		if err := t.look(ctx, c); err != nil {
 			t.drop()
 			if errors.Is(err, errCreate) { // not made again: its rows are missing
-				err = sink.Fatal(fmt.Errorf("%w any more; restore it, or reset the pipeline", err))
+				err = gone(err)
 			}
 			return err
 		}
@@ -72,6 +72,12 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 	err = f(c)
 	failed = err != nil && !errors.Is(err, errRefused)
 	return err
+}
+
+// gone: a table that was made, or found, is not there any more. It is not made again:
+// its rows are missing.
+func gone(err error) error {
+	return sink.Fatal(fmt.Errorf("%w any more; restore it, make it yourself if its rows may be missing, or reset the pipeline", err))
 }
 
 // look looks at the tables. A task that begins right after the check takes what that

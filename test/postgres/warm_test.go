@@ -14,29 +14,32 @@ import (
 	"exactly/sink/postgres"
 )
 
-// ours are the sessions of the pipeline's tasks, by what follows the task's number in
-// their names.
-func ours(t *testing.T, c *pgx.Conn) string {
-	t.Helper()
-	return column(t, c, `SELECT substring(application_name FROM 't[0-9]+ a(.*)') FROM pg_stat_activity
-		WHERE application_name ~ '^exactly [0-9a-f]{16} t' AND datname = current_database() ORDER BY 1`)
-}
+// sessionsOfTasks are those of the pipeline's tasks, by what follows the task's number
+// in their names.
+const sessionsOfTasks = `SELECT substring(application_name FROM 't[0-9]+ a(.*)') FROM pg_stat_activity
+	WHERE application_name ~ '^exactly [0-9a-f]{16} t' AND datname = current_database() ORDER BY 1`
 
 func sessionsAre(t *testing.T, c *pgx.Conn, want string) {
+	t.Helper()
+	eventually(t, c, sessionsOfTasks, want)
+}
+
+// eventually waits until a query gives what it is to give.
+func eventually(t *testing.T, c *pgx.Conn, sql, want string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
-		got := ours(t, c)
+		got := column(t, c, sql)
 		if got == want {
 			return
 		}
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			t.Fatalf("sessions: %q, want %q", got, want)
+			t.Fatalf("%s: %q, want %q", sql, got, want)
 		}
 	}
 }
