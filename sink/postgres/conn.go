@@ -150,6 +150,28 @@ func (c *conn) beginReading(ctx context.Context) error {
 // beginResults is how many results begin has.
 const beginResults = 2
 
+// start sends a batch that begin has opened. A server in recovery refuses BEGIN READ
+// WRITE itself, with a state that elsewhere says that something is never possible.
+func (c *conn) start(ctx context.Context, b *pgconn.Batch) ([]*pgconn.Result, error) {
+	res, err := c.run(ctx, b)
+	if len(res) == 0 {
+		err = standby(err)
+	}
+	return res, err
+}
+
+// beginWriting begins a transaction without the limits of begin, for what makes tables.
+func (c *conn) beginWriting(ctx context.Context) error {
+	return standby(c.exec(ctx, "BEGIN READ WRITE"))
+}
+
+func standby(err error) error {
+	if state(err) != stateUnsupported {
+		return err
+	}
+	return sink.Transient(fmt.Errorf("the server is a standby, and is asked again until it is promoted or dsn leads to the primary (several hosts and target_session_attrs=read-write find it): %w", err))
+}
+
 // The types that parameters are declared as.
 const (
 	oidText      = 25

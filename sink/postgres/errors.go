@@ -49,6 +49,9 @@ func tableOf(err error) string {
 // cancelled it.
 const stateTimeout = "57014"
 
+// stateUnsupported: the server never does this, or not during recovery.
+const stateUnsupported = "0A000"
+
 // States of who meets others.
 const (
 	stateLocked        = "55P03" // the lock was not to be had within lock_timeout

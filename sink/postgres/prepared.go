@@ -31,11 +31,15 @@ func (m *epochMarks) create(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		// In one implicit transaction, under the lock that all makers of tables take.
+		err = m.c.beginWriting(ctx)
+	}
+	if err == nil {
+		defer m.c.rollback(ctx)
+		// Under the lock that all makers of tables take.
 		err = m.c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE TABLE IF NOT EXISTS %s (", ledgerLock, m.name())+
 			`pipeline text NOT NULL, sink text NOT NULL, generation integer NOT NULL, task integer NOT NULL,
 			attempt bigint NOT NULL, epoch bigint NOT NULL, incarnation text NOT NULL,
-			PRIMARY KEY (pipeline, sink, generation, task, attempt, epoch))`)
+			PRIMARY KEY (pipeline, sink, generation, task, attempt, epoch)); COMMIT`)
 	}
 	if err != nil {
 		return fmt.Errorf("create the ledger table %s: %w", m.name(), err)
@@ -103,8 +107,15 @@ const keptMarks = 1024
 
 // prune drops marks that nobody will ask for again.
 func (m *epochMarks) prune(ctx context.Context) error {
-	_, err := m.c.query(ctx, "DELETE FROM "+m.name().String()+where+" AND epoch < (SELECT epoch FROM "+m.name().String()+where+
-		fmt.Sprintf(" ORDER BY epoch DESC OFFSET %d LIMIT 1)", keptMarks), m.args()...)
+	err := m.c.beginWriting(ctx)
+	if err == nil {
+		defer m.c.rollback(ctx)
+		_, err = m.c.query(ctx, "DELETE FROM "+m.name().String()+where+" AND epoch < (SELECT epoch FROM "+m.name().String()+where+
+			fmt.Sprintf(" ORDER BY epoch DESC OFFSET %d LIMIT 1)", keptMarks), m.args()...)
+	}
+	if err == nil {
+		err = m.c.exec(ctx, "COMMIT")
+	}
 	if err != nil {
 		return fmt.Errorf("drop old marks from %s: %w", m.name(), err)
 	}

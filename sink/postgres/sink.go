@@ -235,10 +235,10 @@ func (s *Sink) createTables(ctx context.Context, c *conn) error {
 		return sink.Fatal(err)
 	}
 	defer c.rollback(ctx)
-	if err := c.exec(ctx, fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d)", int64(ledgerLock))); err != nil {
+	if err := c.beginWriting(ctx); err != nil {
 		return err
 	}
-	if err := c.exec(ctx, ddl); err != nil {
+	if err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); ", int64(ledgerLock))+ddl); err != nil {
 		return err
 	}
 	return c.commit(ctx, &pgconn.Batch{}, s.cfg.StatementTimeout)
@@ -249,7 +249,7 @@ func (t *task) resume(ctx context.Context, c *conn, confirmed sink.Pos) (sink.Re
 	defer c.rollback(ctx)
 	b, l := &pgconn.Batch{}, t.marks(c)
 	begin(b, t.s.cfg.StatementTimeout)
-	if _, err := c.run(ctx, b); err != nil {
+	if _, err := c.start(ctx, b); err != nil {
 		return sink.Resume{}, fmt.Errorf("begin: %w", err)
 	}
 	if err := l.create(ctx); err != nil {

@@ -291,7 +291,7 @@ func (t *stagedTask) fill(ctx context.Context, c *conn, l *stagedLane, careful b
 	begin(b, t.s.cfg.StatementTimeout)
 	wait := min(lockWait, t.s.cfg.StatementTimeout/2) // who waits for a lock is told so, not that it took too long
 	b.ExecParams("SELECT set_config('lock_timeout', $1, true)", [][]byte{text(wait.Milliseconds())}, []uint32{oidText}, nil, nil)
-	if _, err := c.run(ctx, b); err != nil {
+	if _, err := c.start(ctx, b); err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
 	w := newWriter(l.task, c)

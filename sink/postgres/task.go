@@ -199,14 +199,14 @@ func (t *task) start(ctx context.Context, c *conn, b sink.Batch) (sink.Pos, erro
 	begin(batch, t.s.cfg.StatementTimeout)
 	if t.o.Guarantee == sink.AtLeastOnce {
 		t.among(batch)
-		_, err := c.run(ctx, batch)
+		_, err := c.start(ctx, batch)
 		return b.Prev, err
 	}
 	l := t.marks(c)
 	l.lock(batch)
 	l.forget(batch, b.Confirmed)
 	t.among(batch)
-	res, err := c.run(ctx, batch)
+	res, err := c.start(ctx, batch)
 	if err != nil {
 		return sink.Pos{}, fmt.Errorf("lock the mark in %s: %w", t.ledger, err)
 	}
