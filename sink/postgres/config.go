@@ -26,7 +26,7 @@ type Config struct {
 	LedgerTable      string            `yaml:"ledger_table" default:"exactly_ledger" doc:"The table in which the sink keeps how far each task has come, in the schema of table unless it names one; refused records are kept in <ledger_table>_verdicts."`
 	AllowReplay      bool              `yaml:"allow_replay" default:"false" doc:"Take a further generation also where a table of mode upsert has neither version nor exactly_order, so that a replay may overwrite newer rows by older ones."`
 	StatementTimeout time.Duration     `yaml:"statement_timeout" default:"30s" min:"100ms" doc:"How long one statement may take before the attempt counts as failed and is repeated. A session that is left in a transaction for as long is ended by the server, so that a frozen worker cannot hold locks for ever."`
-	ConnectTimeout   time.Duration     `yaml:"connect_timeout" default:"5s" min:"10ms" doc:"How long to wait for a connection."`
+	ConnectTimeout   time.Duration     `yaml:"connect_timeout" default:"5s" min:"10ms" doc:"How long to wait for a connection; with several hosts in dsn, for each."`
 }
 
 // Table is one of several tables that a record goes to.

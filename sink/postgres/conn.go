@@ -51,11 +51,9 @@ func (s *Sink) connect(ctx context.Context, name string) (*conn, error) {
 		return nil, sink.Transient(fmt.Errorf("dsn: %w; check the files that it names", err))
 	}
 	if s.cfg.PasswordFile != "" {
-		text, err := os.ReadFile(s.cfg.PasswordFile)
-		if err != nil {
-			return nil, sink.Fatal(fmt.Errorf("password_file: %w", err))
+		if cfg.Password, err = s.password(); err != nil { // it was there at the check: it is being replaced
+			return nil, sink.Transient(err)
 		}
-		cfg.Password = strings.TrimRight(string(text), "\r\n")
 	}
 	cfg.RuntimeParams["application_name"] = name
 	cfg.RuntimeParams["standard_conforming_strings"] = "on"
@@ -63,13 +61,35 @@ func (s *Sink) connect(ctx context.Context, name string) (*conn, error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.RuntimeParams)), func(k string) bool { return strings.EqualFold(k, "timezone") }) {
 		cfg.RuntimeParams["timezone"] = "UTC" // what a time without a zone means does not depend on the server
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
-	defer cancel()
+	perHost(cfg, s.cfg.ConnectTimeout)
 	pg, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", unconnected(err, cfg))
 	}
 	return &conn{pg: pg, limit: callLimit(s.cfg.StatementTimeout)}, nil
+}
+
+// password reads that of password_file.
+func (s *Sink) password() (string, error) {
+	text, err := os.ReadFile(s.cfg.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("password_file: %w; it has to be there and readable whenever a session is opened", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// perHost bounds each step of opening a session: a host that is silent must not use up
+// the time of the next one.
+func perHost(cfg *pgconn.Config, limit time.Duration) {
+	if cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > limit { // dsn may have a shorter one
+		cfg.ConnectTimeout = limit
+	}
+	lookup := cfg.LookupFunc
+	cfg.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout)
+		defer cancel()
+		return lookup(ctx, host)
+	}
 }
 
 // closeTimeout bounds the farewell to a server that may be gone.
@@ -97,6 +117,14 @@ func (c *conn) query(ctx context.Context, sql string, args ...[]byte) ([][][]byt
 	defer cancel()
 	res := c.pg.ExecParams(ctx, sql, args, nil, nil, nil).Read()
 	return res.Rows, lost(res.Err)
+}
+
+// prepare lets the server read a statement, under no name.
+func (c *conn) prepare(ctx context.Context, sql string, types []uint32) (*pgconn.StatementDescription, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	d, err := c.pg.Prepare(ctx, "", sql, types)
+	return d, lost(err)
 }
 
 // run sends all statements at once and gives a result for each. After an error

@@ -249,8 +249,8 @@ func (p *plan) read(ctx context.Context, c *conn) error {
 	}
 	defer c.rollback(ctx)
 	s := p.shape(p.filled())
-	if _, err := c.pg.Prepare(ctx, "", s.sql, s.types); err != nil && state(err) != stateLocked {
-		return fmt.Errorf("let the server read the statement of mode %s for table %s: %w", p.mode, p.info.name, lost(err))
+	if _, err := c.prepare(ctx, s.sql, s.types); err != nil && state(err) != stateLocked {
+		return fmt.Errorf("let the server read the statement of mode %s for table %s: %w", p.mode, p.info.name, err)
 	}
 	return nil
 }

@@ -52,9 +52,9 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 	r.remove = "DELETE FROM " + p.info.name.String() + " AS dst USING " + from + " WHERE " + strings.Join(conds, " AND ")
 	fresh := "WITH affected (" + tables.QuoteAll(cfg.Key) + ") AS (SELECT DISTINCT " + strings.Join(casts, ", ") + " FROM " + from + "), exactly_fresh AS (\n" +
 		r.query(cfg) + "\n) "
-	d, err := c.pg.Prepare(ctx, "", fresh+"SELECT * FROM exactly_fresh", r.types)
+	d, err := c.prepare(ctx, fresh+"SELECT * FROM exactly_fresh", r.types)
 	if err != nil {
-		return nil, fmt.Errorf("query: %w", unfit(lost(err)))
+		return nil, fmt.Errorf("query: %w", unfit(err))
 	}
 	cols, err := r.columns(d.Fields, cfg)
 	if err != nil {
@@ -78,8 +78,8 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 		if sql == r.insert {
 			types = append(types, slices.Repeat([]uint32{oidText}, max(r.run, r.epoch, len(types))-len(types))...)
 		}
-		if _, err := c.pg.Prepare(ctx, "", sql, types); err != nil {
-			return nil, fmt.Errorf("query: %w", unfit(lost(err)))
+		if _, err := c.prepare(ctx, sql, types); err != nil {
+			return nil, fmt.Errorf("query: %w", unfit(err))
 		}
 	}
 	return r, nil

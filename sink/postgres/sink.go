@@ -99,13 +99,20 @@ func (s *Sink) Follows() []string { return s.cfg.From }
 // Check implements sink.Sink: the database can be reached, and the table fits
 // the settings. It creates nothing.
 func (s *Sink) Check(ctx context.Context) error {
+	if s.cfg.PasswordFile != "" {
+		if _, err := s.password(); err != nil {
+			return s.wrap("check", sink.Fatal(err))
+		}
+	}
 	c, err := s.connect(ctx, "exactly check "+s.name)
 	if err != nil {
 		return s.wrap("check", err)
 	}
 	defer c.close()
 	if s.cfg.Mode == modeStatement {
-		_, err = s.parameters(ctx, c)
+		if _, err = s.parameters(ctx, c); state(err) == stateLocked {
+			err = nil
+		}
 	} else if err = s.look(ctx, c, true, nil); errors.Is(err, errCreate) {
 		err = nil
 	} else if err == nil {
@@ -136,11 +143,15 @@ func (s *Sink) look(ctx context.Context, c *conn, ordered bool, known map[tableN
 func (s *Sink) Close() error { return nil }
 
 // parameters lets the server read the statement, and gives the types of its
-// parameters.
+// parameters. A table that is locked is not waited for, as in plan.read.
 func (s *Sink) parameters(ctx context.Context, c *conn) ([]column, error) {
-	d, err := c.pg.Prepare(ctx, "", s.cfg.Statement, nil)
+	if err := c.beginReading(ctx); err != nil {
+		return nil, err
+	}
+	defer c.rollback(ctx)
+	d, err := c.prepare(ctx, s.cfg.Statement, nil)
 	if err != nil {
-		return nil, fmt.Errorf("statement: %w", lost(err))
+		return nil, fmt.Errorf("statement: %w", err)
 	}
 	if len(d.ParamOIDs) != len(s.cfg.Args) {
 		return nil, sink.Fatal(fmt.Errorf("args: the statement has %d parameters, args has %d", len(d.ParamOIDs), len(s.cfg.Args)))
@@ -206,7 +217,9 @@ func (s *Sink) ready(ctx context.Context, t *task, c *conn) (err error) {
 	}
 	if s.cfg.Mode == modeStatement {
 		t.ledger = ledgerName
-		t.params, err = s.parameters(ctx, c)
+		if t.params, err = s.parameters(ctx, c); state(err) == stateLocked {
+			return nil // the first write asks again: what has to be committed before then may hold the lock
+		}
 		return err
 	}
 	name, err := parseName(s.cfg.specs()[0].Table)

@@ -63,6 +63,12 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 			return err
 		}
 	}
+	if t.params == nil && t.s.cfg.Mode == modeStatement { // a table was locked when the task began
+		if t.params, err = t.s.parameters(ctx, c); err != nil {
+			t.drop()
+			return err
+		}
+	}
 	failed := true // a panic counts
 	defer func() {
 		if failed {
