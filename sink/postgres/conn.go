@@ -104,44 +104,61 @@ func (c *conn) close() {
 // callLimit leaves the server time to end a statement by itself.
 func callLimit(statement time.Duration) time.Duration { return 2 * statement }
 
+// errSlow: all that was sent at once has taken longer than a call may.
+var errSlow = errors.New("the server has not answered within")
+
+// call bounds one exchange with the server. Its own limit is told from the caller's:
+// less at once may be in time.
+func (c *conn) call(ctx context.Context, f func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	err := lost(f(limited))
+	if err != nil && state(err) == "" && limited.Err() != nil && ctx.Err() == nil {
+		err = sink.Transient(fmt.Errorf("%w %s (twice statement_timeout): %w", errSlow, c.limit, err))
+	}
+	return err
+}
+
 // exec runs statements that need no parameters.
 func (c *conn) exec(ctx context.Context, sql string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.limit)
-	defer cancel()
-	return lost(c.pg.Exec(ctx, sql).Close())
+	return c.call(ctx, func(ctx context.Context) error { return c.pg.Exec(ctx, sql).Close() })
 }
 
 // query gives the rows of one statement, as text.
-func (c *conn) query(ctx context.Context, sql string, args ...[]byte) ([][][]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.limit)
-	defer cancel()
-	res := c.pg.ExecParams(ctx, sql, args, nil, nil, nil).Read()
-	return res.Rows, lost(res.Err)
+func (c *conn) query(ctx context.Context, sql string, args ...[]byte) (rows [][][]byte, err error) {
+	err = c.call(ctx, func(ctx context.Context) error {
+		res := c.pg.ExecParams(ctx, sql, args, nil, nil, nil).Read()
+		rows = res.Rows
+		return res.Err
+	})
+	return rows, err
 }
 
 // prepare lets the server read a statement, under no name.
-func (c *conn) prepare(ctx context.Context, sql string, types []uint32) (*pgconn.StatementDescription, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.limit)
-	defer cancel()
-	d, err := c.pg.Prepare(ctx, "", sql, types)
-	return d, lost(err)
+func (c *conn) prepare(ctx context.Context, sql string, types []uint32) (d *pgconn.StatementDescription, err error) {
+	err = c.call(ctx, func(ctx context.Context) error {
+		d, err = c.pg.Prepare(ctx, "", sql, types)
+		return err
+	})
+	return d, err
 }
 
 // run sends all statements at once and gives a result for each. After an error
 // the server skips the rest.
-func (c *conn) run(ctx context.Context, b *pgconn.Batch) ([]*pgconn.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.limit)
-	defer cancel()
-	res, err := c.pg.ExecBatch(ctx, b).ReadAll()
-	return res, lost(err)
+func (c *conn) run(ctx context.Context, b *pgconn.Batch) (res []*pgconn.Result, err error) {
+	err = c.call(ctx, func(ctx context.Context) error {
+		res, err = c.pg.ExecBatch(ctx, b).ReadAll()
+		return err
+	})
+	return res, err
 }
 
 // copy sends rows in the text format of COPY.
 func (c *conn) copy(ctx context.Context, sql string, rows io.Reader) error {
-	ctx, cancel := context.WithTimeout(ctx, c.limit)
-	defer cancel()
-	_, err := c.pg.CopyFrom(ctx, rows, sql)
-	return lost(err)
+	return c.call(ctx, func(ctx context.Context) error {
+		_, err := c.pg.CopyFrom(ctx, rows, sql)
+		return err
+	})
 }
 
 // lost classes what went wrong on the way to the server: it tells nothing about
@@ -154,13 +171,15 @@ func lost(err error) error {
 }
 
 // begin adds the start of a transaction to b: durable, and never left open for
-// longer than limit by somebody who has stopped.
+// longer than limit by somebody who has stopped. The server's own limit of a transaction
+// (from 17 on) is put off: what is sent at once is bounded here.
 func begin(b *pgconn.Batch, limit time.Duration) {
 	b.ExecParams("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", nil, nil, nil, nil)
 	ms := text(limit.Milliseconds())
 	b.ExecParams(`SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $1, true),
 		set_config('lock_timeout', $1, true),
-		set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`,
+		set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true),
+		CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END`,
 		[][]byte{ms}, []uint32{oidText}, nil, nil)
 }
 
@@ -213,11 +232,9 @@ func text[T int | int32 | int64](n T) []byte { return strconv.AppendInt(nil, int
 // commit executes the last statements of the transaction and ends it. It is not
 // cancelled with ctx: a COMMIT that was given up half way would only leave it open
 // whether it happened.
-func (c *conn) commit(ctx context.Context, last *pgconn.Batch, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	defer cancel()
+func (c *conn) commit(ctx context.Context, last *pgconn.Batch) error {
 	last.ExecParams("COMMIT", nil, nil, nil, nil)
-	if _, err := c.run(ctx, last); err != nil {
+	if _, err := c.run(context.WithoutCancel(ctx), last); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil

@@ -52,6 +52,18 @@ const stateTimeout = "57014"
 // stateUnsupported: the server never does this, or not during recovery.
 const stateUnsupported = "0A000"
 
+// States of what there is not enough of.
+const (
+	stateMemory      = "53200" // also of room for locks
+	stateTransaction = "25P04" // transaction_timeout
+)
+
+// tooMuch: fewer rows at once may do.
+func tooMuch(err error) bool {
+	s := state(err)
+	return s == stateTimeout || s == stateMemory || s == stateTransaction || errors.Is(err, errSlow)
+}
+
 // States of who meets others.
 const (
 	stateLocked        = "55P03" // the lock was not to be had within lock_timeout

@@ -254,7 +254,7 @@ func (s *Sink) createTables(ctx context.Context, c *conn) error {
 	if err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); ", int64(ledgerLock))+ddl); err != nil {
 		return err
 	}
-	return c.commit(ctx, &pgconn.Batch{}, s.cfg.StatementTimeout)
+	return c.commit(ctx, &pgconn.Batch{})
 }
 
 // resume compares the ledger with what the journal knows.
@@ -302,7 +302,7 @@ func (t *task) resume(ctx context.Context, c *conn, confirmed sink.Pos) (sink.Re
 	if r.Verdicts, err = l.kept(ctx, confirmed, at); err != nil {
 		return r, err
 	}
-	return r, c.commit(ctx, &pgconn.Batch{}, t.s.cfg.StatementTimeout)
+	return r, c.commit(ctx, &pgconn.Batch{})
 }
 
 // unordered is a table in which an older record may overwrite a newer row.

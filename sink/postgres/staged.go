@@ -238,7 +238,7 @@ func contended(err error) bool {
 // epoch is one transaction, but need not be one statement. It is said to all tasks, and
 // outlives an attempt.
 func (s *Sink) smaller(err error, n int) bool {
-	if state(err) != stateTimeout {
+	if !tooMuch(err) {
 		return false
 	}
 	s.good.Store(0)
@@ -332,7 +332,7 @@ func (t *stagedTask) prepare(ctx context.Context, l *stagedLane, epoch int64) ([
 		return nil, sink.Transient(err)
 	}
 	if t.o.Guarantee == sink.AtLeastOnce {
-		return nil, c.commit(ctx, &pgconn.Batch{}, t.s.cfg.StatementTimeout)
+		return nil, c.commit(ctx, &pgconn.Batch{})
 	}
 	if err := t.enter(ctx); err != nil {
 		return nil, err

@@ -107,6 +107,7 @@ func (t *task) drop() {
 // Apply implements sink.OutboxTask. A large batch takes several transactions,
 // each with its own move of the ledger.
 func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
+	caller := ctx
 	ctx, cancel := t.timeout(ctx)
 	defer cancel()
 	if t.most == 0 {
@@ -114,7 +115,7 @@ func (t *task) Apply(ctx context.Context, b sink.Batch) (sink.Result, error) {
 	}
 	return tables.Split(b, t.most, func(part sink.Batch) ([]sink.Verdict, error) {
 		vs, err := t.apply(ctx, part)
-		if state(err) == stateTimeout {
+		if tooMuch(err) || err != nil && ctx.Err() != nil && caller.Err() == nil {
 			t.most = max(1, len(part.Records)/2)
 		} else if err == nil {
 			t.most = min(2*t.most, t.s.transaction())
@@ -193,7 +194,7 @@ func (t *task) transact(ctx context.Context, c *conn, b sink.Batch, careful bool
 	if err := t.o.Failpoints.Hit(ctx, failpoint.SinkTxnBefore, t.o.Task, b.Through.Epoch); err != nil {
 		return nil, sink.Transient(err)
 	}
-	if err := c.commit(ctx, end, t.s.cfg.StatementTimeout); err != nil {
+	if err := c.commit(ctx, end); err != nil {
 		return nil, w.failed(err) // a constraint that waited for the end
 	}
 	return vs, sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, t.o.Task, b.Through.Epoch))
@@ -243,7 +244,7 @@ func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at si
 		return nil
 	}
 	if mutation.On(mutation.MarkApart) {
-		if err := c.commit(ctx, &pgconn.Batch{}, t.s.cfg.StatementTimeout); err != nil {
+		if err := c.commit(ctx, &pgconn.Batch{}); err != nil {
 			return w.failed(err)
 		}
 		if err := c.exec(ctx, "BEGIN"); err != nil {
