@@ -270,7 +270,12 @@ func (r *rollup) affected(ctx context.Context, c *conn, w *writer, entries []sin
 		}
 		k.pos = append(k.pos, e.Pos)
 	}
-	return r.taken(ctx, c, w, keys)
+	w.sieve = sieve{took: map[target]bool{}}
+	taken, err := r.taken(ctx, c, w, keys)
+	if err == nil {
+		err = w.judge()
+	}
+	return taken, err
 }
 
 // affectedKey is a key and the records that name it.
@@ -301,20 +306,26 @@ func (r *rollup) taken(ctx context.Context, c *conn, w *writer, keys []*affected
 	var verdict error
 	switch {
 	case err == nil && (r.cut == "" || string(res[2].Rows[0][0]) == "0"):
+		w.sieve.took[target{}] = true
 		return res[1].Rows, nil
 	case err == nil:
 		verdict = sink.Poison(codeValue, fmt.Errorf("table %s would round or cut the key, and its rows would not be found again; do so in columns, or widen the key's columns", r.p.info.name))
 	default:
-		if verdict = w.refusal(err); verdict == nil {
+		if !w.ofRows(err) {
 			return nil, err
 		}
+		verdict = w.refusal(err)
 		if err := c.exec(ctx, undoPart); err != nil {
 			return nil, err
 		}
 	}
 	if len(keys) == 1 {
 		for _, pos := range keys[0].pos {
-			w.refuse(pos, verdict)
+			if verdict == nil {
+				w.sieve.suspects = append(w.sieve.suspects, suspect{item{pos: pos, writes: make([]write, 1)}, err})
+			} else {
+				w.refuse(pos, verdict)
+			}
 		}
 		return nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"exactly/internal/tables"
 	"exactly/sink"
 )
 
@@ -12,6 +13,7 @@ type sieve struct {
 	alone    bool // each record has to fulfil the constraints that wait for the end by itself
 	took     map[target]bool
 	suspects []suspect
+	all      []sink.Entry
 }
 
 // target is what a write needs of the database.
@@ -27,8 +29,12 @@ type suspect struct {
 	err  error
 }
 
-// mostSuspects with nothing taken beside them: the table is at fault.
-const mostSuspects = 20
+// mostSuspects with nothing taken beside them, nor any of a few others: the table is at
+// fault.
+const (
+	mostSuspects = 20
+	probes       = 16
+)
 
 // sift writes the records that the server takes, and refuses the others. Constraints
 // that wait for the end wait for it here, too, since records may need each other until
@@ -36,7 +42,7 @@ const mostSuspects = 20
 func (w *writer) sift(ctx context.Context, c *conn, entries []sink.Entry) error {
 	before := len(w.verdicts)
 	for _, alone := range []bool{false, true} {
-		w.verdicts, w.sieve = w.verdicts[:before], sieve{alone: alone, took: map[target]bool{}}
+		w.verdicts, w.sieve = w.verdicts[:before], sieve{alone: alone, took: map[target]bool{}, all: entries}
 		if err := c.exec(ctx, "SAVEPOINT exactly_all"); err != nil {
 			return err
 		}
@@ -122,9 +128,7 @@ func (w *writer) attempt(ctx context.Context, c *conn, items []item) error {
 	err := w.between(ctx, c, items, before, behind)
 	if err == nil {
 		for _, it := range items {
-			for _, wr := range it.writes {
-				w.sieve.took[target{wr.table, it.remove}] = true
-			}
+			w.took(it)
 		}
 	}
 	return err
@@ -132,46 +136,99 @@ func (w *writer) attempt(ctx context.Context, c *conn, items []item) error {
 
 // single decides about a record that the server did not take.
 func (w *writer) single(ctx context.Context, c *conn, it item, err error) error {
-	verdict := w.refusal(err)
+	again := func() error { return w.attempt(ctx, c, []item{it}) }
 	if state(err) == stateTwice && len(it.writes) > 1 {
-		if verdict, err = w.apart(ctx, c, it); err != nil || verdict == nil {
-			return err
-		}
-	}
-	if verdict != nil {
-		w.refuse(it.pos, verdict)
-		return nil
-	}
-	if persists(state(err)) {
-		if err = w.attempt(ctx, c, []item{it}); err == nil || !doubtful(err) {
-			return err
-		}
-		if undo := c.exec(ctx, undoPart); undo != nil {
+		again = func() error { return w.apart(ctx, c, it) }
+		if done, undo := w.decided(ctx, c, again, &err); done {
 			return undo
 		}
 	}
+	if doubtful(err) && persists(state(err)) {
+		if done, undo := w.decided(ctx, c, again, &err); done {
+			return undo
+		}
+	}
+	if verdict := w.refusal(err); verdict != nil {
+		w.refuse(it.pos, verdict)
+		return nil
+	}
 	w.sieve.suspects = append(w.sieve.suspects, suspect{it, err})
-	if len(w.sieve.suspects) >= mostSuspects && len(w.sieve.took) == 0 {
+	if len(w.sieve.suspects) != mostSuspects || len(w.sieve.took) > 0 {
+		return nil
+	}
+	if probed := w.probe(ctx, c, it.pos); probed != nil {
+		return probed
+	}
+	if len(w.sieve.took) == 0 {
 		return err
 	}
 	return nil
 }
 
-// apart executes the writes of one record one by one: keys of two of its rows that
-// differ as text are the same to the database.
-func (w *writer) apart(ctx context.Context, c *conn, it item) (verdict, err error) {
-	if err := c.exec(ctx, savepoint); err != nil {
-		return nil, err
-	}
-	for i := range it.writes {
-		err := w.write(ctx, c, []item{{pos: it.pos, remove: it.remove, writes: it.writes[i : i+1]}})
-		if err == nil {
+// probe asks whether the server would take any of the records further on: the last one,
+// and a few in between. What it takes is undone, and written in its turn.
+func (w *writer) probe(ctx context.Context, c *conn, at sink.Pos) error {
+	rest := tables.After(at, w.sieve.all)
+	for k := range min(probes, len(rest)) {
+		e := len(rest) - 1 - k*len(rest)/probes
+		if len(rest) < probes {
+			e = k
+		}
+		before := len(w.verdicts)
+		items, _ := w.items(rest[e : e+1])
+		w.verdicts = w.verdicts[:before]
+		if len(items) == 0 {
 			continue
 		}
-		if verdict = w.refusal(err); verdict == nil {
-			return nil, err
+		if err := c.exec(ctx, "SAVEPOINT exactly_probe"); err != nil {
+			return err
 		}
-		return verdict, c.exec(ctx, undoPart)
+		err := w.attempt(ctx, c, items)
+		if err != nil && !w.ofRows(err) {
+			return err
+		}
+		if undo := c.exec(ctx, "ROLLBACK TO SAVEPOINT exactly_probe; RELEASE SAVEPOINT exactly_probe"); undo != nil || err == nil {
+			return undo
+		}
 	}
-	return nil, c.exec(ctx, release)
+	return nil
+}
+
+// decided tries once more, and says whether that is the end of it: the server took the
+// record, or has something against more than that. Else why is what it has against it.
+func (w *writer) decided(ctx context.Context, c *conn, try func() error, why *error) (bool, error) {
+	if *why = try(); !w.ofRows(*why) {
+		return true, *why
+	}
+	undo := c.exec(ctx, undoPart)
+	return undo != nil, undo
+}
+
+// apart executes the writes of one record one by one: keys of two of its rows that
+// differ as text are the same to the database. The savepoint is left where it failed.
+func (w *writer) apart(ctx context.Context, c *conn, it item) error {
+	before, behind := savepoint, release
+	if w.sieve.alone {
+		before, behind = before+"; "+constraintsLater, constraintsNow+"; "+behind
+	}
+	if err := c.exec(ctx, before); err != nil {
+		return err
+	}
+	for i := range it.writes {
+		if err := w.write(ctx, c, []item{{pos: it.pos, remove: it.remove, writes: it.writes[i : i+1]}}); err != nil {
+			return err
+		}
+	}
+	if err := c.exec(ctx, behind); err != nil {
+		return err
+	}
+	w.took(it)
+	return nil
+}
+
+// took notes what the server has taken.
+func (w *writer) took(it item) {
+	for _, wr := range it.writes {
+		w.sieve.took[target{wr.table, it.remove}] = true
+	}
 }
