@@ -195,6 +195,9 @@ func (t *task) transact(ctx context.Context, c *conn, b sink.Batch, careful bool
 		return nil, sink.Transient(err)
 	}
 	if err := c.commit(ctx, end); err != nil {
+		if c.pg.TxStatus() == 'E' { // not the end itself
+			return nil, fmt.Errorf("keep verdicts and move the mark in %s: %w", t.ledger, err)
+		}
 		return nil, w.failed(err) // a constraint that waited for the end
 	}
 	return vs, sink.Transient(t.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, t.o.Task, b.Through.Epoch))

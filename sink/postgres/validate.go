@@ -10,6 +10,9 @@ import (
 	"exactly/internal/tables"
 )
 
+// longestName is what PostgreSQL keeps of a name, in bytes (NAMEDATALEN).
+const longestName = 63
+
 // validate finds what can be found without the database.
 func (c Config) validate() error {
 	switch {
@@ -20,8 +23,10 @@ func (c Config) validate() error {
 	case strings.ContainsRune(c.Table+c.LedgerTable+c.Statement+c.Query, 0):
 		return errors.New("table, ledger_table, statement and query must not hold a NUL")
 	}
-	if _, err := parseName(c.LedgerTable); err != nil {
+	if name, err := parseName(c.LedgerTable); err != nil {
 		return fmt.Errorf("ledger_table: %w", err)
+	} else if most := longestName - len("_verdicts"); len(name.table) > most {
+		return fmt.Errorf("ledger_table: the name has %d bytes, and tables beside it have it with _verdicts and _epochs behind, which the server would cut off: give it one of at most %d bytes", len(name.table), most)
 	}
 	if c.Mode != modeReplace && (c.Query != "" || len(c.From) > 0) {
 		return errors.New("query and from have no meaning without mode: replace")

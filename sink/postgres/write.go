@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -90,6 +92,7 @@ type writer struct {
 	verdicts []sink.Verdict
 	most     int // records of a statement; 0: as many as there are
 	sieve    sieve
+	ascii    bool // the ledger may not hold more
 
 	prefix tables.Prefix
 	vars   cel.Vars
@@ -98,6 +101,7 @@ type writer struct {
 
 func newWriter(t *task, c *conn) *writer {
 	w := &writer{s: t.s, plans: c.plans, params: t.params, prefix: tables.PrefixOf(t.o)}
+	w.ascii = c.pg.ParameterStatus("server_encoding") != "UTF8"
 	for _, p := range w.plans {
 		w.rows = append(w.rows, newRow(p, t.o, &w.vars))
 	}
@@ -122,7 +126,25 @@ type write struct {
 func (w *writer) refuse(at sink.Pos, err error) {
 	reason := err.Error()
 	reason = strings.ReplaceAll(strings.ToValidUTF8(reason, "\uFFFD"), "\x00", "\uFFFD") // the server's text takes no NUL
+	if w.ascii {
+		reason = inASCII(reason)
+	}
 	w.verdicts = append(w.verdicts, sink.Verdict{Pos: at, Code: sink.Code(err), Reason: reason})
+}
+
+// inASCII writes other characters by their numbers, for a database whose encoding may
+// lack them.
+func inASCII(s string) string {
+	var b []byte
+	for _, r := range s {
+		if r < utf8.RuneSelf {
+			b = append(b, byte(r))
+			continue
+		}
+		quoted := strconv.QuoteRuneToASCII(r)
+		b = append(b, quoted[1:len(quoted)-1]...)
+	}
+	return string(b)
 }
 
 // put writes records: carefully, where that was refused as a whole.
