@@ -75,6 +75,18 @@ func (r *row) each(pos sink.Pos, f func() error) error {
 	return nil
 }
 
+// bytes are those of its values.
+func (r *row) bytes() (n int) {
+	for _, v := range r.vals {
+		n += len(v)
+	}
+	return n
+}
+
+func tooBig(most int) error {
+	return sink.Poison(codeTooBig, fmt.Errorf("the rows of the record come to more than %d MiB: let fewer columns copy what is large in it, or send smaller records", most>>20))
+}
+
 // fill takes up the record of vars. Its error is poison.
 func (r *row) fill(pos sink.Pos) error {
 	clear(r.vals)
@@ -95,6 +107,9 @@ func (r *row) fill(pos sink.Pos) error {
 		if r.vals[k] == nil { // NULLs are never equal: each would be a row of its own
 			return sink.Poison(codeKey, fmt.Errorf("the key column %s has no value", r.p.info.columns[k].name))
 		}
+	}
+	if r.bytes() > mostBytes {
+		return tooBig(mostBytes)
 	}
 	r.audit(r.vars.Record(), pos)
 	return nil

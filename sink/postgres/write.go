@@ -113,6 +113,7 @@ type item struct {
 	pos    sink.Pos
 	remove bool
 	writes []write
+	bytes  int
 }
 
 // write is one row, one delete, or the parameters of one statement.
@@ -187,17 +188,21 @@ func (w *writer) chunk(n int) int {
 
 const (
 	// someRows are made at once: records with lists may come to any number.
-	someRows = 20_000
+	someRows  = 20_000
+	someBytes = 64 << 20
 	// mostElements are what a list may have.
 	mostElements = 100_000
+	// mostBytes are what the rows of one record may come to: expressions may copy it
+	// into each of them.
+	mostBytes = 128 << 20
 )
 
 // items makes what the first records write, and gives the others back. Those that
 // cannot be made are refused.
 func (w *writer) items(entries []sink.Entry) (out []item, rest []sink.Entry) {
-	rows := 0
+	rows, size := 0, 0
 	for i := range entries {
-		if rows >= someRows {
+		if rows >= someRows || size >= someBytes {
 			return out, entries[i:]
 		}
 		e := &entries[i]
@@ -216,7 +221,7 @@ func (w *writer) items(entries []sink.Entry) (out []item, rest []sink.Entry) {
 			w.refuse(e.Pos, err)
 			continue
 		}
-		rows += len(it.writes)
+		rows, size = rows+len(it.writes), size+it.bytes
 		out = append(out, it)
 	}
 	return out, nil
@@ -226,6 +231,10 @@ func (w *writer) rowsOf(it *item) error {
 	for i, r := range w.rows {
 		err := r.each(it.pos, func() error {
 			s := r.p.shape(r.mask)
+			it.bytes += r.bytes()
+			if it.bytes > mostBytes {
+				return tooBig(mostBytes)
+			}
 			it.writes = append(it.writes, write{table: i, shape: s, key: r.key(), vals: r.pick(s.cols)})
 			return nil
 		})
@@ -292,6 +301,10 @@ func (w *writer) statement(it *item) error {
 			return tables.Poison(fmt.Errorf("args[%d]: %w", i, err))
 		}
 		vals[i] = v
+		it.bytes += len(v)
+	}
+	if it.bytes > mostBytes {
+		return tooBig(mostBytes)
 	}
 	it.writes = []write{{vals: vals}}
 	return nil

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -42,6 +43,35 @@ func TestTooMuchAtOnce(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestEachBytes: a list has the record's text in each row of its own. What is made at
+// once is bounded, and so is what one record may come to.
+func TestEachBytes(t *testing.T) {
+	rec := func(id, lines int) string {
+		return fmt.Sprintf(`{"id":%d,"doc":"%s","lines":[1%s]}`, id, strings.Repeat("x", 250_000), strings.Repeat(",1", lines-1))
+	}
+	vs := []string{rec(1, 200), rec(2, 4500), rec(3, 200), rec(4, 200), rec(5, 200)}
+	for name, key := range map[string][]string{"append": nil, "upsert": {"id", "n"}} {
+		t.Run(name, func(t *testing.T) {
+			dsn, c := database(t, "CREATE TABLE t (id int, n int, doc text, PRIMARY KEY (id, n)); ALTER TABLE t ALTER doc SET COMPRESSION pglz")
+			cfg := postgres.Config{DSN: dsn, Tables: []postgres.Table{{Table: "t", Key: key, Each: "lines", Columns: map[string]string{"id": "id", "n": "each.index", "doc": "doc"}}}}
+			task := open(t, cfg, owner())
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			if got := refused(apply(t, task, vs)); got != "1/2 too_big" {
+				t.Errorf("refused: %s", got)
+			}
+			runtime.ReadMemStats(&after)
+			if got := column(t, c, "SELECT string_agg(id||'='||n, ' ') FROM (SELECT id, count(*) AS n FROM t GROUP BY id ORDER BY id) x"); got != "1=200 3=200 4=200 5=200" {
+				t.Errorf("rows %s", got)
+			}
+			if grown := (int64(after.HeapSys) - int64(before.HeapSys)) >> 20; grown > 800 {
+				t.Errorf("the heap has grown by %d MiB", grown)
+			}
+		})
 	}
 }
 
