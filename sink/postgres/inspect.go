@@ -46,7 +46,8 @@ const anyScale = math.MinInt
 
 // tableInfo is what the database says about a table.
 type tableInfo struct {
-	name    tableName
+	name    tableName // as the settings have it, for people
+	at      tableName // with its schema, for statements: each would look for the short one anew
 	oid     string
 	columns []column
 	filled  []string // names of those that the database fills, and nobody else
@@ -86,9 +87,10 @@ const uniqueColumnsQuery = `SELECT x.indexrelid::text, a.attname, coalesce(NOT c
 	WHERE x.indrelid = $1::oid AND x.indisunique AND x.indisvalid AND x.indimmediate AND x.indpred IS NULL AND x.indexprs IS NULL
 	ORDER BY x.indexrelid, k.at`
 
-// inspect looks at a table.
-func (c *conn) inspect(ctx context.Context, name tableName) (*tableInfo, error) {
-	rows, err := c.query(ctx, `SELECT c.oid, c.relkind, row_security_active(c.oid) FROM pg_class c WHERE c.oid = to_regclass($1)`, []byte(name.String()))
+// inspect looks at a table; at: where it is, if that is known.
+func (c *conn) inspect(ctx context.Context, name, at tableName) (*tableInfo, error) {
+	rows, err := c.query(ctx, `SELECT c.oid, c.relkind, row_security_active(c.oid), n.nspname, c.relname
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, []byte(at.String()))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("look for table %s: %w", name, err)
@@ -102,7 +104,10 @@ func (c *conn) inspect(ctx context.Context, name tableName) (*tableInfo, error) 
 	if err := c.safe(ctx, name, oid); err != nil {
 		return nil, err
 	}
-	t := &tableInfo{name: name, oid: string(oid), guarded: string(rows[0][2]) == "t"}
+	t := &tableInfo{
+		name: name, at: tableName{schema: string(rows[0][3]), table: string(rows[0][4])},
+		oid: string(oid), guarded: string(rows[0][2]) == "t",
+	}
 	if rows, err = c.query(ctx, columnsQuery, oid); err != nil {
 		return nil, fmt.Errorf("look at the columns of table %s: %w", name, err)
 	}

@@ -40,11 +40,11 @@ var errCreate = errors.New("the table does not exist")
 
 // newPlans looks at the tables and holds the settings against them. Places of
 // records are kept in rows only if ordered. Tables that are known are not asked for.
-func newPlans(ctx context.Context, c *conn, cfg Config, xs []tables.Exprs, ordered bool, known map[tableName]*tableInfo) ([]*plan, error) {
+func newPlans(ctx context.Context, c *conn, cfg Config, xs []tables.Exprs, ordered bool, k known) ([]*plan, error) {
 	var plans []*plan
 	absent := false
 	for i, spec := range cfg.specs() {
-		p, err := newPlan(ctx, c, cfg, spec, xs[i], ordered, known)
+		p, err := newPlan(ctx, c, cfg, spec, xs[i], ordered, k)
 		switch {
 		case errors.Is(err, errCreate):
 			absent = true
@@ -61,20 +61,24 @@ func newPlans(ctx context.Context, c *conn, cfg Config, xs []tables.Exprs, order
 	return plans, nil
 }
 
-func newPlan(ctx context.Context, c *conn, cfg Config, spec Table, x tables.Exprs, ordered bool, known map[tableName]*tableInfo) (*plan, error) {
+func newPlan(ctx context.Context, c *conn, cfg Config, spec Table, x tables.Exprs, ordered bool, k known) (*plan, error) {
 	name, err := parseName(spec.Table)
 	if err != nil {
 		return nil, sink.Fatal(err)
 	}
-	info, isKnown := known[name]
+	at, isHome := k.homes[name]
+	if !isHome {
+		at = name
+	}
+	info, isKnown := k.seen[name]
 	if !isKnown {
-		info, err = c.inspect(ctx, name)
+		info, err = c.inspect(ctx, name, at)
 	}
 	if errors.Is(err, errNoTable) {
 		if cfg.Create {
 			return nil, errCreate
 		}
-		return nil, sink.Fatal(fmt.Errorf("table: %s does not exist; create it, or set create: true and schema", name))
+		return nil, sink.Fatal(fmt.Errorf("table: %s does not exist; create it, or set create: true and schema", at))
 	}
 	if err != nil {
 		return nil, err
@@ -221,8 +225,8 @@ func (p *plan) allowed(ctx context.Context, c *conn) error {
 	need := map[string]string{
 		modeUpsert: "SELECT, INSERT, UPDATE, DELETE", modeAppend: "INSERT", modeReplace: "SELECT, INSERT, DELETE",
 	}[p.mode]
-	lacks, err := c.query(ctx, "SELECT r.name FROM unnest(string_to_array($2, ', ')) AS r(name) WHERE NOT has_table_privilege(to_regclass($1), r.name)",
-		[]byte(p.info.name.String()), []byte(need))
+	lacks, err := c.query(ctx, "SELECT r.name FROM unnest(string_to_array($2, ', ')) AS r(name) WHERE NOT has_table_privilege($1::oid, r.name)",
+		[]byte(p.info.oid), []byte(need))
 	if err != nil {
 		return fmt.Errorf("ask for the rights on table %s: %w", p.info.name, err)
 	}
@@ -331,7 +335,7 @@ func (p *plan) insert(cols []int) string {
 		names[i] = p.name(c)
 		casts[i] = fmt.Sprintf("u.c%d::%s", i+1, p.info.columns[c].cast)
 	}
-	s := "INSERT INTO " + p.info.name.String() + ` AS dst (` + strings.Join(names, ", ") + ") SELECT " + strings.Join(casts, ", ") + " FROM " + arrays(len(cols))
+	s := "INSERT INTO " + p.info.at.String() + ` AS dst (` + strings.Join(names, ", ") + ") SELECT " + strings.Join(casts, ", ") + " FROM " + arrays(len(cols))
 	if p.mode == modeUpsert {
 		s += " ON CONFLICT (" + tables.QuoteAll(p.spec.Key) + ") DO " + p.update(cols)
 	}
@@ -357,7 +361,7 @@ func (p *plan) copyFrom(cols []int) string {
 	for i, c := range cols {
 		names[i] = p.name(c)
 	}
-	return "COPY " + p.info.name.String() + " (" + strings.Join(names, ", ") + ") FROM STDIN"
+	return "COPY " + p.info.at.String() + " (" + strings.Join(names, ", ") + ") FROM STDIN"
 }
 
 // update is what happens to the row that is there already.
@@ -435,7 +439,7 @@ func (p *plan) removal() *shape {
 		conds = append(conds, tables.NotOlder("dst."+p.name(p.order), fmt.Sprintf("u.c%d::bytea", n), orderPart))
 	}
 	return &shape{
-		sql:   "DELETE FROM " + p.info.name.String() + " AS dst USING " + arrays(n) + " WHERE " + strings.Join(conds, " AND "),
+		sql:   "DELETE FROM " + p.info.at.String() + " AS dst USING " + arrays(n) + " WHERE " + strings.Join(conds, " AND "),
 		types: slices.Repeat([]uint32{oidTextArray}, n),
 	}
 }

@@ -49,7 +49,7 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 	}
 	r.keys = "SELECT DISTINCT " + strings.Join(texts, ", ") + " FROM " + from
 	r.lock = fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockOf(p.info))
-	r.remove = "DELETE FROM " + p.info.name.String() + " AS dst USING " + from + " WHERE " + strings.Join(conds, " AND ")
+	r.remove = "DELETE FROM " + p.info.at.String() + " AS dst USING " + from + " WHERE " + strings.Join(conds, " AND ")
 	fresh := "WITH affected (" + tables.QuoteAll(cfg.Key) + ") AS (SELECT DISTINCT " + strings.Join(casts, ", ") + " FROM " + from + "), exactly_fresh AS (\n" +
 		r.query(cfg) + "\n) "
 	d, err := c.prepare(ctx, fresh+"SELECT * FROM exactly_fresh", r.types)
@@ -68,7 +68,7 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 		values[i] = "exactly_fresh." + tables.Quote(col)
 	}
 	cols, values = r.own(cols, values)
-	r.insert = fresh + "INSERT INTO " + p.info.name.String() + " (" + tables.QuoteAll(cols) + ") SELECT " + strings.Join(values, ", ") +
+	r.insert = fresh + "INSERT INTO " + p.info.at.String() + " (" + tables.QuoteAll(cols) + ") SELECT " + strings.Join(values, ", ") +
 		" FROM exactly_fresh JOIN affected USING (" + tables.QuoteAll(cfg.Key) + ")"
 	for _, sql := range []string{r.keys, r.cut, r.remove, r.insert} {
 		if sql == "" {

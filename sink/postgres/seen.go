@@ -5,6 +5,21 @@ import (
 	"time"
 )
 
+// known is what is known of tables before they are looked at.
+type known struct {
+	seen  map[tableName]*tableInfo // not asked for again
+	homes map[tableName]tableName  // where those are that a setting names without a schema
+}
+
+// homes gives the tables of plans by the names that settings have for them.
+func homes(plans []*plan) map[tableName]tableName {
+	m := map[tableName]tableName{}
+	for _, p := range plans {
+		m[p.info.name] = p.info.at
+	}
+	return m
+}
+
 // seen is what the check of the sink has seen of its tables.
 type seen struct {
 	mu     sync.Mutex
@@ -13,7 +28,7 @@ type seen struct {
 }
 
 // seenFor is how long that is good for a task that begins. A table that is altered
-// meanwhile is looked at again once it refuses a row, as at any time.
+// meanwhile is looked at again by its first transaction.
 const seenFor = 10 * time.Second
 
 func (s *seen) keep(plans []*plan) {

@@ -113,7 +113,7 @@ func (s *Sink) Check(ctx context.Context) error {
 		if _, err = s.parameters(ctx, c); state(err) == stateLocked {
 			err = nil
 		}
-	} else if err = s.look(ctx, c, true, nil); errors.Is(err, errCreate) {
+	} else if err = s.look(ctx, c, true, known{}); errors.Is(err, errCreate) {
 		err = nil
 	} else if err == nil {
 		s.seen.keep(c.plans)
@@ -122,8 +122,8 @@ func (s *Sink) Check(ctx context.Context) error {
 }
 
 // look makes the plans for the tables, those that are known without asking for them.
-func (s *Sink) look(ctx context.Context, c *conn, ordered bool, known map[tableName]*tableInfo) (err error) {
-	if c.plans, err = newPlans(ctx, c, s.cfg, s.x, ordered, known); err != nil {
+func (s *Sink) look(ctx context.Context, c *conn, ordered bool, k known) (err error) {
+	if c.plans, err = newPlans(ctx, c, s.cfg, s.x, ordered, k); err != nil {
 		return err
 	}
 	if s.cfg.Mode == modeReplace {
@@ -209,26 +209,19 @@ func (s *Sink) open(ctx context.Context, t *task, confirmed sink.Pos) (sink.Resu
 	return t.resume(ctx, c, confirmed)
 }
 
-// ready makes the tables, where it has to, and looks at them.
+// ready makes the tables, where it has to, looks at them, and finds the ledger.
 func (s *Sink) ready(ctx context.Context, t *task, c *conn) (err error) {
-	ledgerName, err := parseName(s.cfg.LedgerTable)
-	if err != nil {
+	if t.ledger, err = parseName(s.cfg.LedgerTable); err != nil {
 		return sink.Fatal(err)
 	}
 	if s.cfg.Mode == modeStatement {
-		t.ledger = ledgerName
-		if t.params, err = s.parameters(ctx, c); state(err) == stateLocked {
-			return nil // the first write asks again: what has to be committed before then may hold the lock
+		if t.params, err = s.parameters(ctx, c); err != nil && state(err) != stateLocked {
+			return err // locked: the first write asks again; what has to be committed before then may hold the lock
 		}
-		return err
+		return t.findLedger(ctx, c)
 	}
-	name, err := parseName(s.cfg.specs()[0].Table)
-	if err != nil {
-		return sink.Fatal(err)
-	}
-	t.ledger = name.beside(ledgerName)
 	if err = t.look(ctx, c); errors.Is(err, errCreate) {
-		switch used, uerr := t.marks(c).used(ctx); {
+		switch used, uerr := t.used(ctx, c); {
 		case uerr != nil:
 			return uerr
 		case used:
@@ -237,9 +230,26 @@ func (s *Sink) ready(ctx context.Context, t *task, c *conn) (err error) {
 		if err := s.createTables(ctx, c); err != nil {
 			return fmt.Errorf("create the tables: %w", err)
 		}
-		return t.look(ctx, c)
+		err = t.look(ctx, c)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return t.findLedger(ctx, c)
+}
+
+// used finds the ledger where the table is not there, and says whether the sink has
+// written anything.
+func (t *task) used(ctx context.Context, c *conn) (bool, error) {
+	name, err := parseName(t.s.cfg.specs()[0].Table)
+	if err != nil {
+		return false, sink.Fatal(err)
+	}
+	t.ledger = name.beside(t.ledger)
+	if err := t.findLedger(ctx, c); err != nil {
+		return false, err
+	}
+	return t.marks(c).used(ctx)
 }
 
 func (s *Sink) createTables(ctx context.Context, c *conn) error {

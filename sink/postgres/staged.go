@@ -125,7 +125,8 @@ func (s *Staged) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTas
 		first.drop()
 		return nil, s.s.wrap(fmt.Sprintf("open task %d of", o.Task), err)
 	}
-	t.lanes[1].task.ledger, t.lanes[1].task.params = first.ledger, first.params
+	second := t.lanes[1].task
+	second.ledger, second.params, second.homes = first.ledger, first.params, first.homes
 	return t, nil
 }
 

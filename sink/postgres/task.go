@@ -29,11 +29,12 @@ type task struct {
 	s      *Sink
 	o      sink.Owner
 	ledger tableName
-	params []column // of the statement
-	c      *conn    // nil: not connected
-	most   int      // records of a transaction: fewer, where more have taken too long; 0: as many as there may be
-	again  bool     // the tables were looked at before
-	alone  int      // so many transactions of statements share the table with no other task
+	params []column                // of the statement
+	c      *conn                   // nil: not connected
+	most   int                     // records of a transaction: fewer, where more have taken too long; 0: as many as there may be
+	again  bool                    // the tables were looked at before
+	homes  map[tableName]tableName // see known
+	alone  int                     // so many transactions of statements share the table with no other task
 }
 
 func (t *task) marks(c *conn) *ledger { return &ledger{c: c, table: t.ledger, o: t.o} }
@@ -89,12 +90,16 @@ func gone(err error) error {
 // look looks at the tables. A task that begins right after the check takes what that
 // has seen: whoever is started again waits for all tasks at once.
 func (t *task) look(ctx context.Context, c *conn) error {
-	var known map[tableName]*tableInfo
+	k := known{homes: t.homes}
 	if !t.again {
-		known = t.s.seen.recent()
+		k.seen = t.s.seen.recent()
 	}
 	t.again = true
-	return t.s.look(ctx, c, t.o.Guarantee != sink.AtLeastOnce, known)
+	err := t.s.look(ctx, c, t.o.Guarantee != sink.AtLeastOnce, k)
+	if err == nil {
+		t.homes = homes(c.plans)
+	}
+	return err
 }
 
 func (t *task) drop() {

@@ -26,7 +26,7 @@ type lossy struct {
 
 func lossies() []lossy {
 	outbox := func(write string) []string {
-		return []string{"begin", "select incarnation", "delete from", write, `update "exactly_ledger"`, "commit"}
+		return []string{"begin", "select incarnation", "delete from", write, `update "public"."exactly_ledger"`, "commit"}
 	}
 	return []lossy{
 		{"upsert", postgres.Config{Key: []string{"id"}, Audit: postgres.Audit{InsertCount: "n"}}, outbox("insert into")},
@@ -35,7 +35,7 @@ func lossies() []lossy {
 		{
 			"two_phase",
 			postgres.Config{Mode: "two_phase", Key: []string{"id"}, Audit: postgres.Audit{InsertCount: "n"}},
-			[]string{"begin", "insert into", "set constraints", `insert into "exactly_ledger_epochs"`, "prepare transaction", "commit prepared"},
+			[]string{"begin", "insert into", "set constraints", `insert into "public"."exactly_ledger_epochs"`, "prepare transaction", "commit prepared"},
 		},
 	}
 }
