@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"exactly/internal/tables"
 	"exactly/sink"
@@ -32,6 +33,7 @@ type column struct {
 	name  string
 	cast  string // the type to read its text as, without length or scale, which the assignment applies
 	full  string // with them
+	kept  string // cast with them: of a domain, the type below
 	base  string // the type's name, of a domain that of the type below
 	kind  kind
 	elem  kind // of an array's elements
@@ -53,6 +55,9 @@ type tableInfo struct {
 	filled  []string // names of those that the database fills, and nobody else
 	guarded bool     // row-level security applies, under which there is no COPY
 	uniques []unique // indexes that ON CONFLICT can name
+	print   string   // see printOf
+	rekeys  bool     // a trigger may change a row before its key is looked for
+	above   []string // the tables that it is a part of, by oid
 }
 
 // unique is a unique index over plain columns.
@@ -64,16 +69,29 @@ type unique struct {
 // errNoTable: the table is not there.
 var errNoTable = errors.New("the table does not exist")
 
-// A domain may be one over a domain; its modifier is that of any of them.
-const columnsQuery = `SELECT a.attname, format_type(b.oid, -1), b.typname, b.typcategory, b.typtype, greatest(a.atttypmod, d.mod),
-	a.attgenerated <> '' OR a.attidentity = 'a', coalesce(co.collisdeterministic, true), coalesce(e.typname, ''), format_type(a.atttypid, a.atttypmod)
-	FROM pg_attribute a
-	JOIN LATERAL (WITH RECURSIVE below(oid, base, mod) AS (
-		SELECT t.oid, t.typbasetype, t.typtypmod FROM pg_type t WHERE t.oid = a.atttypid
+// baseOf gives the type below a domain, and its modifier. A domain may be one over a
+// domain; the modifier is that of any of them.
+func baseOf(oid string) string {
+	return `LATERAL (WITH RECURSIVE below(oid, base, mod) AS (
+		SELECT t.oid, t.typbasetype, t.typtypmod FROM pg_type t WHERE t.oid = ` + oid + `
 		UNION ALL SELECT t.oid, t.typbasetype, t.typtypmod FROM below JOIN pg_type t ON t.oid = below.base)
-		SELECT max(oid) FILTER (WHERE base = 0) AS oid, max(mod) AS mod FROM below) d ON true
-	JOIN pg_type b ON b.oid = d.oid
-	LEFT JOIN pg_type e ON e.oid = b.typelem AND b.typcategory = 'A'
+		SELECT max(oid) FILTER (WHERE base = 0) AS oid, max(mod) AS mod FROM below)`
+}
+
+// typesOf goes on from a type d to that of an array's elements, which may be a domain.
+var typesOf = ` JOIN pg_type b ON b.oid = d.oid
+	LEFT JOIN ` + baseOf("b.typelem") + ` de ON b.typcategory = 'A'
+	LEFT JOIN pg_type e ON e.oid = de.oid`
+
+// A trigger before INSERT may change what the key is, so that keys which differ as text
+// are the same (lower(id)). Those of all parts count.
+const rekeysOf = `EXISTS (WITH RECURSIVE part(oid) AS (SELECT c.oid UNION SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid)
+	SELECT FROM part JOIN pg_trigger g ON g.tgrelid = part.oid WHERE NOT g.tgisinternal AND g.tgenabled IN ('O', 'A') AND g.tgtype & 7 = 7)`
+
+var columnsQuery = `SELECT a.attname, format_type(b.oid, -1), b.typname, b.typcategory, b.typtype, greatest(a.atttypmod, d.mod, de.mod),
+	a.attgenerated <> '' OR a.attidentity = 'a', coalesce(co.collisdeterministic, true), coalesce(e.typname, ''), format_type(a.atttypid, a.atttypmod), format_type(b.oid, greatest(a.atttypmod, d.mod))
+	FROM pg_attribute a
+	JOIN ` + baseOf("a.atttypid") + ` d ON true` + typesOf + `
 	LEFT JOIN pg_collation co ON co.oid = a.attcollation
 	WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 
@@ -89,7 +107,8 @@ const uniqueColumnsQuery = `SELECT x.indexrelid::text, a.attname, coalesce(NOT c
 
 // inspect looks at a table; at: where it is, if that is known.
 func (c *conn) inspect(ctx context.Context, name, at tableName) (*tableInfo, error) {
-	rows, err := c.query(ctx, `SELECT c.oid, c.relkind, row_security_active(c.oid), n.nspname, c.relname
+	rows, err := c.query(ctx, `SELECT c.oid, c.relkind, row_security_active(c.oid), n.nspname, c.relname, `+printOf+`, `+rekeysOf+`,
+			(SELECT string_agg(relid::oid::text, ' ') FROM pg_partition_ancestors(c.oid))
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, []byte(at.String()))
 	switch {
 	case err != nil:
@@ -107,6 +126,7 @@ func (c *conn) inspect(ctx context.Context, name, at tableName) (*tableInfo, err
 	t := &tableInfo{
 		name: name, at: tableName{schema: string(rows[0][3]), table: string(rows[0][4])},
 		oid: string(oid), guarded: string(rows[0][2]) == "t",
+		print: string(rows[0][5]), rekeys: string(rows[0][6]) == "t", above: strings.Fields(string(rows[0][7])),
 	}
 	if rows, err = c.query(ctx, columnsQuery, oid); err != nil {
 		return nil, fmt.Errorf("look at the columns of table %s: %w", name, err)
@@ -134,9 +154,9 @@ func (c *conn) inspect(ctx context.Context, name, at tableName) (*tableInfo, err
 
 // A table is what it says it is, or a part of it is.
 const partsQuery = `WITH RECURSIVE part(oid) AS (SELECT $1::oid UNION SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid)
-	SELECT c.oid::regclass, c.relpersistence, EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1')
+	SELECT c.oid::regclass, CASE WHEN c.relkind = 'f' THEN 'f' ELSE c.relpersistence END
 	FROM part JOIN pg_class c ON c.oid = part.oid
-	WHERE c.relpersistence <> 'p' OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1')`
+	WHERE c.relkind = 'f' OR c.relpersistence <> 'p' OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1')`
 
 // safe refuses tables that may hold something else than what was written to them.
 func (c *conn) safe(ctx context.Context, name tableName, oid []byte) error {
@@ -146,6 +166,8 @@ func (c *conn) safe(ctx context.Context, name tableName, oid []byte) error {
 	}
 	for _, r := range rows {
 		switch {
+		case string(r[1]) == "f":
+			return sink.Fatal(fmt.Errorf("table: %s is a foreign table, whose server commits by itself, so that rows could be doubled; detach it, or let the sink write to the parts that are here", r[0]))
 		case string(r[1]) == "u":
 			return sink.Fatal(fmt.Errorf("table: %s is UNLOGGED, which a crash of the server empties, and nothing would write its rows again; ALTER TABLE %s SET LOGGED", r[0], r[0]))
 		case string(r[1]) == "t":
@@ -160,7 +182,7 @@ func (c *conn) safe(ctx context.Context, name tableName, oid []byte) error {
 // columnOf reads a row of columnsQuery.
 func columnOf(r [][]byte) column {
 	base, category, typtype := string(r[2]), string(r[3]), string(r[4])
-	c := column{name: string(r[0]), cast: string(r[1]), base: base, full: string(r[9]), scale: anyScale, width: -1, loose: string(r[7]) != "t"}
+	c := column{name: string(r[0]), cast: string(r[1]), base: base, full: string(r[9]), kept: string(r[10]), scale: anyScale, width: -1, loose: string(r[7]) != "t"}
 	if category == "A" {
 		c.kind, c.elem = kindArray, kindOf(string(r[8]), "")
 		if c.elem == kindNumeric {

@@ -58,6 +58,13 @@ func newPlans(ctx context.Context, c *conn, cfg Config, xs []tables.Exprs, order
 	if absent {
 		return nil, errCreate
 	}
+	for i, p := range plans {
+		for j, q := range plans {
+			if i != j && (p.info.oid == q.info.oid || slices.Contains(p.info.above, q.info.oid)) {
+				return nil, sink.Fatal(fmt.Errorf("tables[%d] and tables[%d] are both %s, or one a part of the other: rows of one record would have no order; leave one of them out", min(i, j), max(i, j), q.info.at))
+			}
+		}
+	}
 	return plans, nil
 }
 
@@ -132,7 +139,7 @@ func (p *plan) resolve() error {
 	if err := p.fitting(); err != nil || p.mode != modeUpsert {
 		return err
 	}
-	p.inTurn = p.inTurn || p.info.loosely(p.spec.Key)
+	p.inTurn = p.inTurn || p.info.rekeys || p.info.loosely(p.spec.Key)
 	if !p.info.unique(p.spec.Key) {
 		return fmt.Errorf("key: table %s has no UNIQUE or PRIMARY KEY constraint of exactly (%s) that is checked at once, so that rows of one key could be doubled; make one with CREATE UNIQUE INDEX ON %s (%s)",
 			p.info.name, strings.Join(p.spec.Key, ", "), p.info.name, tables.QuoteAll(p.spec.Key))

@@ -204,8 +204,8 @@ func (r *rollup) own(cols, values []string) ([]string, []string) {
 // that made the same key at once would each miss what the other one saw.
 func lockOf(t *tableInfo) int64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "exactly replace %s", t.oid)
-	return int64(h.Sum64()) //nolint:gosec // any number will do
+	_, _ = fmt.Fprintf(h, "exactly replace %s", t.at) // not its oid: statements go by name, too, when tables are swapped
+	return int64(h.Sum64())                           //nolint:gosec // any number will do
 }
 
 // replace makes the rows of all keys anew that the records name.

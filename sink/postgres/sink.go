@@ -149,6 +149,11 @@ func (s *Sink) parameters(ctx context.Context, c *conn) ([]column, error) {
 		return nil, err
 	}
 	defer c.rollback(ctx)
+	return s.parametersNow(ctx, c)
+}
+
+// parametersNow is parameters within a transaction.
+func (s *Sink) parametersNow(ctx context.Context, c *conn) ([]column, error) {
 	d, err := c.prepare(ctx, s.cfg.Statement, nil)
 	if err != nil {
 		return nil, fmt.Errorf("statement: %w", err)
@@ -158,8 +163,8 @@ func (s *Sink) parameters(ctx context.Context, c *conn) ([]column, error) {
 	}
 	cols := make([]column, len(d.ParamOIDs))
 	for i, oid := range d.ParamOIDs {
-		rows, err := c.query(ctx, `SELECT '', '', b.typname, b.typcategory, b.typtype, '-1', '', 't', coalesce(e.typname, ''), ''
-			FROM pg_type b LEFT JOIN pg_type e ON e.oid = b.typelem AND b.typcategory = 'A' WHERE b.oid = $1::oid`,
+		rows, err := c.query(ctx, `SELECT '', '', b.typname, b.typcategory, b.typtype, greatest(-1, d.mod, de.mod), '', 't', coalesce(e.typname, ''), '', ''
+			FROM `+baseOf("$1::oid")+` d`+typesOf,
 			strconv.AppendUint(nil, uint64(oid), 10))
 		if err != nil || len(rows) == 0 {
 			return nil, fmt.Errorf("look up the type of parameter $%d: %w", i+1, err)
@@ -215,7 +220,7 @@ func (s *Sink) ready(ctx context.Context, t *task, c *conn) (err error) {
 		return sink.Fatal(err)
 	}
 	if s.cfg.Mode == modeStatement {
-		if t.params, err = s.parameters(ctx, c); err != nil && state(err) != stateLocked {
+		if err := t.lookAgain(ctx, c); err != nil && state(err) != stateLocked {
 			return err // locked: the first write asks again; what has to be committed before then may hold the lock
 		}
 		return t.findLedger(ctx, c)

@@ -288,17 +288,18 @@ func (t *stagedTask) write(ctx context.Context, l *stagedLane) (refused []sink.V
 
 func (t *stagedTask) fill(ctx context.Context, c *conn, l *stagedLane, careful bool) ([]sink.Verdict, error) {
 	c.rollback(ctx) // of an earlier try, or of an epoch that was never prepared
-	b := &pgconn.Batch{}
-	begin(b, t.s.cfg.StatementTimeout)
-	wait := min(lockWait, t.s.cfg.StatementTimeout/2) // who waits for a lock is told so, not that it took too long
-	b.ExecParams("SELECT set_config('lock_timeout', $1, true)", [][]byte{text(wait.Milliseconds())}, []uint32{oidText}, nil, nil)
-	if _, err := c.start(ctx, b); err != nil {
+	if err := l.task.current(ctx, c, func() error { return t.begin(ctx, c) }); err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
 	w := newWriter(l.task, c)
 	w.most = int(t.s.most.Load())
 	if err := w.put(ctx, c, l.taken, careful); err != nil {
 		return nil, fmt.Errorf("write %d records: %w", len(l.taken), err)
+	}
+	if !careful {
+		if err := l.task.outdated(ctx, c, w); err != nil {
+			return nil, err
+		}
 	}
 	// What waits for the end would be refused by PREPARE TRANSACTION, too late for
 	// a dead letter.
@@ -307,6 +308,19 @@ func (t *stagedTask) fill(ctx context.Context, c *conn, l *stagedLane, careful b
 	}
 	slices.SortFunc(w.verdicts, func(a, b sink.Verdict) int { return a.Pos.Compare(b.Pos) })
 	return w.verdicts, nil
+}
+
+func (t *stagedTask) begin(ctx context.Context, c *conn) error {
+	b := &pgconn.Batch{}
+	begin(b, t.s.cfg.StatementTimeout)
+	wait := min(lockWait, t.s.cfg.StatementTimeout/2) // who waits for a lock is told so, not that it took too long
+	b.ExecParams("SELECT set_config('lock_timeout', $1, true)", [][]byte{text(wait.Milliseconds())}, []uint32{oidText}, nil, nil)
+	printed(b, c.plans)
+	res, err := c.start(ctx, b)
+	if err != nil {
+		return err
+	}
+	return altered(res, c.plans)
 }
 
 // Prepare implements sink.StagingTask.

@@ -55,17 +55,8 @@ func (t *task) with(ctx context.Context, f func(c *conn) error) (err error) {
 		}
 	}
 	c := t.c
-	if !c.looked && t.s.cfg.Mode != modeStatement {
-		if err := t.look(ctx, c); err != nil {
-			t.drop()
-			if errors.Is(err, errCreate) { // not made again: its rows are missing
-				err = gone(err)
-			}
-			return err
-		}
-	}
-	if t.params == nil && t.s.cfg.Mode == modeStatement { // a table was locked when the task began
-		if t.params, err = t.s.parameters(ctx, c); err != nil {
+	if !c.looked {
+		if err := t.lookAgain(ctx, c); err != nil {
 			t.drop()
 			return err
 		}
@@ -177,7 +168,11 @@ func statementLock(o sink.Owner) int64 {
 // commits.
 func (t *task) transact(ctx context.Context, c *conn, b sink.Batch, careful bool) ([]sink.Verdict, error) {
 	defer c.rollback(ctx)
-	at, err := t.start(ctx, c, b)
+	var at sink.Pos
+	err := t.current(ctx, c, func() (err error) {
+		at, err = t.start(ctx, c, b)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -214,16 +209,24 @@ func (t *task) start(ctx context.Context, c *conn, b sink.Batch) (sink.Pos, erro
 	begin(batch, t.s.cfg.StatementTimeout)
 	if t.o.Guarantee == sink.AtLeastOnce {
 		t.among(batch)
-		_, err := c.start(ctx, batch)
+		printed(batch, c.plans)
+		res, err := c.start(ctx, batch)
+		if err == nil {
+			err = altered(res, c.plans)
+		}
 		return b.Prev, err
 	}
 	l := t.marks(c)
 	l.lock(batch)
 	l.forget(batch, b.Confirmed)
 	t.among(batch)
+	printed(batch, c.plans)
 	res, err := c.start(ctx, batch)
 	if err != nil {
 		return sink.Pos{}, fmt.Errorf("lock the mark in %s: %w", t.ledger, err)
+	}
+	if err := altered(res, c.plans); err != nil {
+		return sink.Pos{}, err
 	}
 	at, found, err := l.locked(res[beginResults].Rows)
 	if err == nil && (!found || at.Before(b.Prev)) {
@@ -243,6 +246,9 @@ func (t *task) fill(ctx context.Context, c *conn, w *writer, b sink.Batch, at si
 		err = c.rollup.replace(ctx, c, w, rest, b.Through.Epoch)
 	} else {
 		err = w.put(ctx, c, rest, careful)
+	}
+	if err == nil && !careful {
+		err = t.outdated(ctx, c, w)
 	}
 	if err != nil {
 		return fmt.Errorf("write %d records: %w", len(rest), err)

@@ -17,13 +17,6 @@ import (
 	"exactly/sinktest"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // commitEpoch carries an epoch of values to its end, and gives what was committed.
 func commitEpoch(t *testing.T, task sink.StagingFlusher, epoch int64, vs ...string) *sink.Committable {
 	t.Helper()
