@@ -40,6 +40,7 @@ type column struct {
 	scale int  // digits behind the point of a numeric, or of an array of them; anyScale
 	exact bool // values are equal only if their text is (after canonical)
 	width int  // of a varchar(n); -1: any
+	round bool // it keeps fewer digits of a second than a time may have, or no smaller fields
 	loose bool // its collation takes different texts for the same
 }
 
@@ -190,6 +191,7 @@ func columnOf(r [][]byte) column {
 		}
 		return c
 	}
+	c.round = rounds(base, r[5])
 	switch c.kind = kindOf(base, category); c.kind {
 	case kindInteger, kindUUID:
 		c.exact = true
@@ -205,6 +207,20 @@ func columnOf(r [][]byte) column {
 		c.exact = typtype == "e"
 	}
 	return c
+}
+
+// rounds reports whether a type of time has a modifier that takes digits away: those of
+// a second that it keeps, of an interval with its fields (timestamp.c).
+func rounds(base string, modifier []byte) bool {
+	const digits, all = 6, 0x7fff0006
+	mod, err := strconv.Atoi(string(modifier))
+	switch base {
+	case "timestamptz", "timestamp", "timetz", "time":
+		return err == nil && mod >= 0 && mod < digits
+	case "interval":
+		return err == nil && mod >= 0 && mod != all
+	}
+	return false
 }
 
 // varHeader is what the modifier of varchar(n) has more than n (varchar.c).

@@ -217,6 +217,10 @@ func (p *plan) resolveOrder() error {
 		return fmt.Errorf("version: table %s has no column %s to keep the version of each row in; make one of the version's type with ALTER TABLE %s ADD COLUMN %s",
 			p.info.name, col, p.info.name, col)
 	}
+	if c := &p.info.columns[p.version]; c.round {
+		return fmt.Errorf("version: the column %s of table %s is %s, which rounds, so that an older record may count as new as the row; ALTER TABLE %s ALTER COLUMN %s TYPE %s",
+			col, p.info.name, c.full, p.info.name, tables.Quote(col), c.cast)
+	}
 	if col == tables.ColumnVersion {
 		delete(p.index, tables.ColumnVersion)
 	}
@@ -438,7 +442,15 @@ func (p *plan) newer() string {
 func (p *plan) removal() *shape {
 	var conds []string
 	for i, k := range p.parent {
-		conds = append(conds, fmt.Sprintf("dst.%s = u.c%d::%s", p.name(k), i+1, p.info.columns[k].cast))
+		c, val := &p.info.columns[k], fmt.Sprintf("u.c%d", i+1)
+		switch {
+		case c.round: // a row has what the column made of its key
+			conds = append(conds, fmt.Sprintf("dst.%s = %s::%s", p.name(k), val, c.kept))
+		case c.width >= 0: // blanks at the end are cut off, and nothing else
+			conds = append(conds, fmt.Sprintf("dst.%s = %s::%s AND rtrim(%s, ' ') = rtrim(%s::%s, ' ')", p.name(k), val, c.kept, val, val, c.kept))
+		default:
+			conds = append(conds, fmt.Sprintf("dst.%s = %s::%s", p.name(k), val, c.cast))
+		}
 	}
 	n := len(p.parent)
 	if p.order >= 0 {

@@ -97,12 +97,18 @@ func fits(raw []byte, c *column) error {
 	if c.scale == anyScale || c.scale >= 0 && !bytes.ContainsAny(raw, ".eE") {
 		return nil
 	}
-	if plain := bytes.TrimSpace(raw); len(plain) == 0 || len(bytes.Trim(plain, "+-.0123456789eE")) > 0 {
-		return nil
-	}
-	n, err := rational(bytes.TrimSpace(raw))
-	if err != nil || n == nil {
-		return err
+	var n *big.Rat
+	plain := plainNumber(raw)
+	if i := integer(plain); i != nil {
+		n = new(big.Rat).SetInt(i)
+	} else {
+		if len(plain) == 0 || len(bytes.Trim(plain, "+-.0123456789eE")) > 0 {
+			return nil
+		}
+		var err error
+		if n, err = rational(plain); err != nil || n == nil {
+			return err
+		}
 	}
 	// s digits behind the point: 10^s times the number is an integer.
 	if ten := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(c.scale, -c.scale))), nil)); c.scale > 0 {
@@ -114,6 +120,35 @@ func fits(raw []byte, c *column) error {
 		return sink.Poison(codeValue, fmt.Errorf("the number %.40s has more than the %d digits behind the point that the column keeps; round it in a step, or widen the column", raw, c.scale))
 	}
 	return nil
+}
+
+// plainNumber is a number without what PostgreSQL takes beside its digits: blanks, and
+// from version 16 on _ between them (manual, 4.1.2.6).
+func plainNumber(v []byte) []byte {
+	return bytes.ReplaceAll(bytes.TrimSpace(v), []byte("_"), nil)
+}
+
+// integer reads one as PostgreSQL 16 does, which knows 0x10, 0o20 and 0b10000, and takes
+// 010 for ten; nil, where it is none.
+func integer(plain []byte) *big.Int {
+	digits := bytes.TrimLeft(plain, "+-")
+	base := 10
+	if len(digits) > 2 && digits[0] == '0' {
+		base = map[byte]int{'x': 16, 'o': 8, 'b': 2}[digits[1]|0x20]
+		if base > 0 {
+			digits = digits[2:]
+		} else {
+			base = 10
+		}
+	}
+	n, ok := new(big.Int).SetString(string(digits), base)
+	if !ok || len(digits) > maxExponent {
+		return nil
+	}
+	if plain[0] == '-' {
+		n.Neg(n)
+	}
+	return n
 }
 
 // arrayText writes a JSON array the way PostgreSQL reads arrays (section 8.15).
@@ -206,8 +241,8 @@ func canonical(v []byte, c *column) []byte {
 		}
 		return out
 	case kindInteger:
-		if n, err := strconv.ParseInt(string(bytes.TrimSpace(v)), 10, 64); err == nil {
-			return text(n)
+		if n := integer(plainNumber(v)); n != nil {
+			return n.Append(nil, 10)
 		}
 	}
 	return v
@@ -241,6 +276,11 @@ func deleteKey(key []byte, cols []*column) ([][]byte, error) {
 	for i, v := range vs {
 		if v == nil {
 			return nil, sink.Poison(codeKey, fmt.Errorf("a delete whose key has null for the column %s", cols[i].name))
+		}
+		if cols[i].kind == kindNumeric {
+			if err := fits(v, cols[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return vs, nil

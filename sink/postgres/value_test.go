@@ -159,3 +159,27 @@ func TestConfigErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestNotations: numbers as PostgreSQL 16 takes them in a text.
+func TestNotations(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"0x10": "16", " 0X1_0 ": "16", "-0o17": "-15", "0b101": "5", "1_6": "16", "010": "10", "+7": "7", "0": "0", "x": "x", "": "", "0x": "0x", "-": "-",
+	} {
+		if got := string(canonical([]byte(in), &column{kind: kindInteger})); got != want {
+			t.Errorf("canonical(%q) = %q, want %q", in, got, want)
+		}
+	}
+	for in, c := range map[string]*column{
+		"1_000.005": {scale: 2}, "0x4D2": {scale: -2}, "1_234": {scale: -2}, "1_0.0_05": {scale: 2},
+	} {
+		if err := fits([]byte(in), c); sink.Code(err) != codeValue {
+			t.Errorf("%s fits: %v", in, err)
+		}
+	}
+	for in, c := range map[string]*column{"0x4B0": {scale: -2}, "0xE5": {scale: 2}, "1_000.05": {scale: 2}, "NaN": {scale: 2}} {
+		if err := fits([]byte(in), c); err != nil {
+			t.Errorf("%s: %v", in, err)
+		}
+	}
+}
