@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -114,7 +115,7 @@ func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {
 				"stop the workers and run `exactly reset` to begin a new generation", a.w.names.Journal(), a.task, start))
 		}
 		if err := a.checkNeverRan(group); err != nil {
-			return nil, a.unlessMoved(ctx, nil, err)
+			return nil, a.unlessMoved(ctx, nil, group, err)
 		}
 		return epoch.Read{Offset: end}, a.hit(ctx, failpoint.ReadAfter, 0)
 	}
@@ -123,15 +124,18 @@ func (a *attempt) readJournal(ctx context.Context) (epoch.Event, error) {
 		return nil, err
 	}
 	if err := a.checkPositions(group, r); err != nil {
-		return nil, a.unlessMoved(ctx, r, err)
+		return nil, a.unlessMoved(ctx, r, group, err)
 	}
 	return epoch.Read{Record: r, Offset: rec.Offset}, a.hit(ctx, failpoint.ReadAfter, r.Epoch)
 }
 
-// unlessMoved is the error of a comparison with what was read, unless that has
-// changed since: then somebody else owns the task, and the offsets are theirs.
-func (a *attempt) unlessMoved(ctx context.Context, read *journal.Record, err error) error {
-	if now, rerr := a.w.lastRecord(ctx, a.task); rerr == nil && !now.Same(read) {
+// unlessMoved is the error of a comparison of what was read, unless one or the other
+// has changed since: then somebody else owns the task, and the offsets are theirs. The
+// two are read beside each other, and to one who was asleep either may be the older.
+func (a *attempt) unlessMoved(ctx context.Context, read *journal.Record, group broker.Offsets, err error) error {
+	now, rerr := a.w.lastRecord(ctx, a.task)
+	have, gerr := a.groupOffsets(ctx)
+	if rerr == nil && !now.Same(read) || gerr == nil && !maps.EqualFunc(have, group, maps.Equal) {
 		return fmt.Errorf("%w; what it met: %v", epoch.ErrDisturbed, err)
 	}
 	return err
