@@ -29,6 +29,9 @@ var (
 	out    = flag.String("sim.out", "", "a file to write the outcome to, as Markdown")
 )
 
+// found are seeds that have shown something once and are not among those of every run.
+var found = []uint64{17397} // slept between the two reads of a takeover
+
 // TestSimulation lives the schedules of seeds; a failing one is shrunk.
 func TestSimulation(t *testing.T) {
 	if *replay != "" {
@@ -41,13 +44,14 @@ func TestSimulation(t *testing.T) {
 	}
 	begin := time.Now()
 	var total tally
-	total.each(t.Context(), *seed, n, how{}, func(s schedule, r result) bool {
+	judge := func(s schedule, r result) bool {
 		if r.Wrong == "" {
 			return true
 		}
 		t.Errorf("seed %d: %s", s.Seed, r.Wrong)
 		return total.wrong < 3
-	})
+	}
+	total.each(t.Context(), *seed, n, how{}, judge)
 	t.Logf("%d schedules in %s: %s of virtual time, %d requests", total.n, time.Since(begin).Round(time.Second), total.virtual.Round(time.Minute), total.requests)
 	for _, k := range slices.Sorted(maps.Keys(total.happened)) {
 		t.Logf("%8d %s", total.happened[k], k)
@@ -59,6 +63,9 @@ func TestSimulation(t *testing.T) {
 	}
 	if n >= 500 {
 		total.wantCovered(t)
+	}
+	for _, s := range found {
+		total.each(t.Context(), s, 1, how{}, judge)
 	}
 	for _, f := range total.failed {
 		small, r := shrink(t.Context(), f)
