@@ -157,8 +157,12 @@ func (openOutbox) Close() error  { return nil }
 func largeBatch(w *world) {
 	l := w.lane(baseOwner())
 	p := l.started()
-	p.size = 2 * w.subject.Large
-	l.feed(numbered("big", 0, w.subject.Large))
+	p.size = 2 * w.subject.Large // one batch
+	in := numbered("big", 0, w.subject.Large)
+	for i := range w.subject.Large / 4 { // few keys, which come back
+		in = append(in, input{Spec: Spec{ID: fmt.Sprintf("again%d", i%16), Value: int64(i), Extra: "x"}})
+	}
+	l.feed(in)
 	w.must(p.advance(), "advance")
 	w.check()
 }

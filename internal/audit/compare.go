@@ -117,6 +117,7 @@ func (c *comparison) found(h *Held, id []byte, e *entry) {
 	if h.Stream == "" {
 		return
 	}
+	c.row.Ordered = true
 	key := streamPart{sum([]byte(h.Stream)), e.part}
 	at := e.place()
 	if last, ok := c.last[key]; ok && at.before(last) {

@@ -54,6 +54,7 @@ type Row struct {
 	Unique     int64  `json:"unique"`    // expected ones that it holds, copies not counted
 	Missing    int64  `json:"missing"`   // expected ones that it does not hold
 	Duplicate  int64  `json:"duplicate"` // copies beyond the first
+	Ordered    bool   `json:"ordered"`   // the sink tells in what order it got them: else none is compared
 	OutOfOrder int64  `json:"out_of_order"`
 	Changed    int64  `json:"changed"`    // held with another value
 	Unexpected int64  `json:"unexpected"` // held, but not from the source
@@ -129,12 +130,18 @@ func (r *Report) Print(w io.Writer) error {
 	for i := range r.Sinks {
 		row := &r.Sinks[i]
 		fmt.Fprintf(tw, "%s\t%s\t", row.Sink, row.Kind)
-		for _, n := range []int64{
-			row.Expected, row.Total, row.Unique, row.Missing, row.Duplicate, row.OutOfOrder,
-			row.Changed, row.Unexpected, row.DeadLettered, row.ConflictingWrites,
-		} {
-			fmt.Fprint(tw, strconv.FormatInt(n, 10)+"\t")
+		counts := func(ns ...int64) {
+			for _, n := range ns {
+				fmt.Fprint(tw, strconv.FormatInt(n, 10)+"\t")
+			}
 		}
+		counts(row.Expected, row.Total, row.Unique, row.Missing, row.Duplicate)
+		if row.Ordered {
+			counts(row.OutOfOrder)
+		} else {
+			fmt.Fprint(tw, "-\t")
+		}
+		counts(row.Changed, row.Unexpected, row.DeadLettered, row.ConflictingWrites)
 		fmt.Fprintln(tw)
 	}
 	if err := tw.Flush(); err != nil {

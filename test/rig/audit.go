@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"exactly/internal/payments"
 )
 
@@ -77,6 +79,7 @@ func (p *Pipeline) WantRight(n int64) {
 	if p.Has("balances") {
 		p.WantBalances()
 	}
+	p.wantInOrder()
 	if !slices.ContainsFunc(p.Sinks, audited) {
 		return
 	}
@@ -97,6 +100,60 @@ func (p *Pipeline) WantRight(n int64) {
 	if d := r.Sink(p.T, "dead letters"); d.Total != 0 {
 		p.T.Errorf("dead letters: %s", Text(d))
 	}
+}
+
+// wantInOrder wants rows that are only ever added to stand in the order of each source
+// partition. The audit cannot: a table does not say when a row was written, but for the
+// identity column that the tables of a test have.
+func (p *Pipeline) wantInOrder() {
+	p.T.Helper()
+	type place struct {
+		partition int32
+		offset    int64
+	}
+	var source map[string]place // of payments
+	for table, sink := range map[string]string{"appended": "appended", "staged_log": "staged_log", "balances_log": "balances"} {
+		if !p.Has(sink) {
+			continue
+		}
+		if source == nil {
+			source = map[string]place{}
+			for _, r := range p.Read(p.Raw) {
+				var in struct {
+					ID string `json:"payment_id"`
+				}
+				if json.Unmarshal(r.Value, &in) == nil {
+					source[in.ID] = place{r.Partition, r.Offset}
+				}
+			}
+		}
+		last, rows, wrong := map[int32]int64{}, 0, 0
+		for _, id := range p.inPlace(table) {
+			at, known := source[id]
+			if before, any := last[at.partition]; any && at.offset <= before || !known {
+				wrong++
+			}
+			last[at.partition] = at.offset
+			rows++
+		}
+		p.T.Logf("%s: %d rows, %d behind a later one of their source partition", table, rows, wrong)
+		if wrong > 0 || rows == 0 {
+			p.T.Errorf("%s: %d of %d rows stand behind a later one of their source partition", table, wrong, rows)
+		}
+	}
+}
+
+// inPlace gives the payments of a table in the order of their rows.
+func (p *Pipeline) inPlace(table string) (ids []string) {
+	p.T.Helper()
+	c, err := pgx.Connect(p.T.Context(), p.DSN)
+	Check(p.T, err)
+	defer func() { _ = c.Close(p.T.Context()) }()
+	rows, err := c.Query(p.T.Context(), "SELECT payment_id::text FROM "+table+" ORDER BY place")
+	Check(p.T, err)
+	ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	Check(p.T, err)
+	return ids
 }
 
 // audited: what a statement does the audit cannot know, and refuses it.
