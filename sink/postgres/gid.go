@@ -45,7 +45,23 @@ func gid(o sink.Owner, database string, epoch int64) string {
 // parseGID reads the name of a transaction of the owner's sink; false: it is none.
 func parseGID(o sink.Owner, database, name string) (by stagedBy, ok bool) {
 	rest, ok := strings.CutPrefix(name, gidPrefix(o, database))
-	parts := strings.Split(rest, ":")
+	if by, ok = numbers(rest, ok); !ok {
+		return by, false
+	}
+	o.Generation, o.Task, o.Attempt = by.generation, by.task, by.attempt
+	return by, gid(o, database, by.epoch) == name
+}
+
+// committedBy reads the numbers of a name that was ours, whatever the database was
+// called then.
+func committedBy(name string) (stagedBy, bool) {
+	parts := strings.Split(name, ":")
+	return numbers(strings.Join(parts[max(0, len(parts)-4):], ":"), strings.HasPrefix(name, anyGID))
+}
+
+// numbers reads the end of a name.
+func numbers(s string, ok bool) (by stagedBy, _ bool) {
+	parts := strings.Split(s, ":")
 	if !ok || len(parts) != 4 {
 		return by, false
 	}
@@ -56,6 +72,5 @@ func parseGID(o sink.Owner, database, name string) (by stagedBy, ok bool) {
 			return by, false
 		}
 	}
-	o.Generation, o.Task, o.Attempt = int32(n[0]), int32(n[1]), n[2] //nolint:gosec // compared below
-	return stagedBy{o.Generation, o.Task, n[2], n[3]}, gid(o, database, n[3]) == name
+	return stagedBy{int32(n[0]), int32(n[1]), n[2], n[3]}, true //nolint:gosec // compared by the caller
 }

@@ -79,8 +79,21 @@ func (m *epochMarks) forgetOthers(ctx context.Context) error {
 	if mutation.On(mutation.IncarnationLost) {
 		return nil
 	}
-	if _, err := m.c.query(ctx, "DELETE FROM "+m.name().String()+where+" AND incarnation <> $5", m.args([]byte(m.o.Incarnation))...); err != nil {
-		return fmt.Errorf("drop the marks of another incarnation from %s: %w", m.name(), err)
+	return m.drop(ctx, " AND incarnation <> $5", []byte(m.o.Incarnation))
+}
+
+// drop deletes marks of the task.
+func (m *epochMarks) drop(ctx context.Context, which string, args ...[]byte) error {
+	err := m.c.beginWriting(ctx)
+	if err == nil {
+		defer m.c.rollback(ctx)
+		_, err = m.c.query(ctx, "DELETE FROM "+m.name().String()+where+which, m.args(args...)...)
+	}
+	if err == nil {
+		err = m.c.exec(ctx, "COMMIT")
+	}
+	if err != nil {
+		return fmt.Errorf("drop old marks from %s: %w", m.name(), err)
 	}
 	return nil
 }
@@ -90,9 +103,14 @@ func (t *stagedTask) knows(ctx context.Context, m *epochMarks) error {
 	if t.o.Committed == nil {
 		return nil
 	}
-	name, by, err := t.parse(*t.o.Committed)
-	if err != nil {
-		return err
+	var p prepared
+	if err := json.Unmarshal(t.o.Committed.Data, &p); err != nil {
+		return sink.Fatal(fmt.Errorf("read what was committed: %w", err))
+	}
+	name := p.GID
+	by, ok := committedBy(name)
+	if !ok {
+		return sink.Fatal(fmt.Errorf("what was committed names %q, which is no prepared transaction of ours", name))
 	}
 	if there, err := m.has(ctx, by); err != nil || there {
 		return err
@@ -107,19 +125,7 @@ const keptMarks = 1024
 
 // prune drops marks that nobody will ask for again.
 func (m *epochMarks) prune(ctx context.Context) error {
-	err := m.c.beginWriting(ctx)
-	if err == nil {
-		defer m.c.rollback(ctx)
-		_, err = m.c.query(ctx, "DELETE FROM "+m.name().String()+where+" AND epoch < (SELECT epoch FROM "+m.name().String()+where+
-			fmt.Sprintf(" ORDER BY epoch DESC OFFSET %d LIMIT 1)", keptMarks), m.args()...)
-	}
-	if err == nil {
-		err = m.c.exec(ctx, "COMMIT")
-	}
-	if err != nil {
-		return fmt.Errorf("drop old marks from %s: %w", m.name(), err)
-	}
-	return nil
+	return m.drop(ctx, " AND epoch < (SELECT epoch FROM "+m.name().String()+where+fmt.Sprintf(" ORDER BY epoch DESC OFFSET %d LIMIT 1)", keptMarks))
 }
 
 // adminConn is the session in which prepared transactions are ended: it never

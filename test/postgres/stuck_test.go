@@ -68,7 +68,9 @@ func TestStandby(t *testing.T) {
 		cfg.Table = table
 		s, err := postgres.New("out", cfg)
 		must(t, err)
-		_, _, err = s.(sink.Outbox).OpenOutbox(t.Context(), owner(), sink.Pos{Epoch: 1, Index: 1})
+		o := owner()
+		o.Sink = table // that of one has written
+		_, _, err = s.(sink.Outbox).OpenOutbox(t.Context(), o, sink.Pos{})
 		away(t, "open on "+table, err)
 	}
 	away(t, "commit", two.Commit(t.Context(), cs))
