@@ -22,13 +22,16 @@ func (w *Worker) prepare(ctx context.Context) error {
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
-	if err := w.identity(ctx); err != nil {
+	checked, err := w.identity(ctx)
+	if err != nil {
 		return err
 	}
 	// Beside each other: whoever is started again waits for all of it.
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.topics(gctx) })
-	g.Go(func() error { return w.checkSinks(gctx) })
+	if !checked {
+		g.Go(func() error { return w.checkSinks(gctx) })
+	}
 	return g.Wait()
 }
 
@@ -85,51 +88,92 @@ func (w *Worker) wanted() broker.Meta {
 }
 
 // identity agrees with all other workers on incarnation, generation and tasks.
-func (w *Worker) identity(ctx context.Context) error {
+// Where that writes meta, the sinks are checked before: a start that is refused must
+// not fix a name that is a mistake.
+func (w *Worker) identity(ctx context.Context) (checked bool, err error) {
 	want := w.wanted()
 	plan, err := w.plan(1, 1)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if _, err := w.admin.EnsureTopics(ctx, plan.Spec(broker.KindMeta)...); err != nil {
-		return err
+		return false, err
 	}
 	have, found, err := w.admin.LoadMeta(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !found {
-		first := want
-		if first.Tasks == 0 {
-			first.Tasks = DefaultTasks(mostPartitions(w.sources), w.c.Epoch.Interval)
+		if err := w.checkTargets(ctx, plan); err != nil {
+			return false, err
 		}
-		if first.Incarnation, err = broker.NewIncarnation(rand.Reader); err != nil {
-			return err
-		}
-		if have, err = w.admin.CreateMeta(ctx, first); err != nil {
-			return err
+		checked = true
+		if have, err = w.firstMeta(ctx, want); err != nil {
+			return false, err
 		}
 	}
 	want.Incarnation, want.Generation = have.Incarnation, have.Generation
 	added, err := broker.CompareMeta(have, want)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(added) > 0 {
-		next := have
-		next.Sinks = slices.Clone(have.Sinks)
-		for _, s := range want.Sinks {
-			if slices.Contains(added, s.Name) {
-				next.Sinks = append(next.Sinks, s)
+		if !checked {
+			if err := w.checkTargets(ctx, plan); err != nil {
+				return false, err
 			}
+			checked = true
 		}
-		if have, err = w.admin.UpdateMeta(ctx, have, next); err != nil {
-			return err
+		if have, err = w.addSinks(ctx, have, want, added); err != nil {
+			return false, err
 		}
 	}
 	w.meta = have
 	w.names = w.admin.Names(have.Generation)
-	return nil
+	return checked, nil
+}
+
+// firstMeta begins the pipeline; another worker may have been faster.
+func (w *Worker) firstMeta(ctx context.Context, first broker.Meta) (_ broker.Meta, err error) {
+	if first.Tasks == 0 {
+		first.Tasks = DefaultTasks(mostPartitions(w.sources), w.c.Epoch.Interval)
+	}
+	if first.Incarnation, err = broker.NewIncarnation(rand.Reader); err != nil {
+		return first, err
+	}
+	return w.admin.CreateMeta(ctx, first)
+}
+
+// addSinks adds those that the pipeline did not have yet.
+func (w *Worker) addSinks(ctx context.Context, have, want broker.Meta, added []string) (broker.Meta, error) {
+	next := have
+	next.Sinks = slices.Clone(have.Sinks)
+	for _, s := range want.Sinks {
+		if slices.Contains(added, s.Name) {
+			next.Sinks = append(next.Sinks, s)
+		}
+	}
+	return w.admin.UpdateMeta(ctx, have, next)
+}
+
+// checkTargets looks at all that the sinks write to: those of Kafka are their topics.
+// The topics of the pipeline itself depend on what is not agreed on yet.
+func (w *Worker) checkTargets(ctx context.Context, plan broker.Plan) error {
+	if err := w.checkSinks(ctx); err != nil {
+		return err
+	}
+	if err := w.createOutputs(ctx); err != nil {
+		return err
+	}
+	specs := plan.Spec(broker.KindOutput)
+	if len(specs) == 0 {
+		return nil
+	}
+	infos, err := w.admin.EnsureTopics(ctx, specs...)
+	if err != nil {
+		return err
+	}
+	return w.checkOutputs(infos)
 }
 
 // kindOf names a sink's kind for the meta record.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -118,4 +119,46 @@ func (s *aheadSink) OpenOutbox(ctx context.Context, o sink.Owner, at sink.Pos) (
 	task, res, err := s.ModelOutbox.OpenOutbox(ctx, o, at)
 	res.Through = sink.Pos{Epoch: 99}
 	return task, res, err
+}
+
+// wrongSink has a mistake in its settings that only its system can see.
+type wrongSink struct{ *sinktest.ModelOutbox }
+
+var errWrong = errors.New("table: recrods does not exist")
+
+func (s *wrongSink) Check(context.Context) error { return sink.Fatal(errWrong) }
+
+// A start that is refused for a sink leaves the pipeline as it was: neither a first
+// one nor one that adds the sink fixes a name that was a mistake.
+func TestRefusedSinkLeavesTheIdentityAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	right := b.config()
+	wrong := right
+	wrong.Sinks = append(slices.Clone(right.Sinks), engine.Sink{Name: "typo", Sink: &wrongSink{sinktest.NewModelOutbox(b.srv, sinktest.Options{Table: "typo"})}})
+	nowhere := right
+	nowhere.Sinks = append(slices.Clone(right.Sinks), engine.Sink{Name: "nowhere", Sink: copyTo("otu")})
+	refused := func(when string) {
+		t.Helper()
+		if err := b.runFails(wrong); !errors.Is(err, errWrong) {
+			t.Fatalf("%s, a sink that is wrong: got %v", when, err)
+		}
+		if err := b.runFails(nowhere); broker.CodeOf(err) != broker.CodeTopicMissing {
+			t.Fatalf("%s, a topic that is missing: got %v", when, err)
+		}
+	}
+	refused("at the first start")
+	stop := b.run(right)
+	b.produce(0, 20)
+	b.until("20 rows", func() bool { return len(b.rows("rows")) == 20 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	refused("added later")
+	stop = b.run(right)
+	b.produce(20, 20)
+	b.until("40 rows", func() bool { return len(b.rows("rows")) == 40 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
 }
