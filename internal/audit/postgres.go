@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"exactly/internal/tables"
+	"exactly/sink/postgres"
 )
 
 // PostgresReader reads the rows of a table in a session of its own that cannot
@@ -107,9 +107,9 @@ func (p *PostgresReader) field(column string) bool {
 }
 
 func (p *PostgresReader) connect(ctx context.Context) (*pgconn.PgConn, error) {
-	cfg, err := pgconn.ParseConfig(p.DSN)
+	cfg, err := postgres.ParseDSN(p.DSN)
 	if err != nil {
-		return nil, errors.New("dsn cannot be read") // what pgconn says may hold parts of it
+		return nil, fmt.Errorf("dsn: %w", err)
 	}
 	if p.PasswordFile != "" {
 		text, err := os.ReadFile(p.PasswordFile)

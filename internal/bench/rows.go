@@ -29,20 +29,13 @@ func openDatabase(ctx context.Context, dsn, name string) (*database, error) {
 	q.Set("search_path", name)
 	u.RawQuery = q.Encode()
 	d := &database{dsn: u.String(), schema: pgx.Identifier{name}.Sanitize()}
-	if d.c, err = connectTo(ctx, d.dsn); err != nil {
+	if d.c, err = postgres.Connect(ctx, d.dsn); err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	if _, err := d.c.Exec(ctx, "CREATE SCHEMA "+d.schema); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the schema %s: %w", d.schema, err), d.c.Close(ctx))
 	}
 	return d, nil
-}
-
-func connectTo(ctx context.Context, dsn string) (*pgx.Conn, error) {
-	if _, err := postgres.ParseDSN(dsn); err != nil { // pgx would quote it
-		return nil, err
-	}
-	return pgx.Connect(ctx, dsn)
 }
 
 // close removes everything.

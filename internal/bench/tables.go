@@ -84,7 +84,7 @@ const benchTable = "exactly_bench"
 func Tables(ctx context.Context, o TablesOptions) (*TablesResult, error) {
 	m := &tables{o: o, at: time.Now().UTC().Truncate(time.Millisecond)}
 	var err error
-	if m.c, err = connectTo(ctx, o.DSN); err != nil {
+	if m.c, err = postgres.Connect(ctx, o.DSN); err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	defer func() {

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"exactly/internal/broker"
+	"exactly/sink/postgres"
 )
 
 // note is what the comments of the tables say about the run that made them. Names do
@@ -104,7 +104,7 @@ func (x *exercise) noteLate(ctx context.Context) {
 		return
 	}
 	if x.db.IsClosed() { // as pgx does where a context ends in the middle of a query
-		db, err := pgx.Connect(ctx, x.o.DSN)
+		db, err := postgres.Connect(ctx, x.o.DSN)
 		if err != nil {
 			x.say("what the worker made could not be noted: %s", err)
 			return

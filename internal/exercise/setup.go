@@ -60,11 +60,8 @@ func (x *exercise) ground(ctx context.Context) error {
 // connect opens a session of PostgreSQL, and clients of Kafka that dial once they are
 // asked for something.
 func (x *exercise) connect(ctx context.Context) (err error) {
-	if _, err := postgres.ParseDSN(x.o.DSN); err != nil { // pgx would quote it
-		return fmt.Errorf("PostgreSQL: --postgres %w", err)
-	}
-	if x.db, err = pgx.Connect(ctx, x.o.DSN); err != nil {
-		return fmt.Errorf("PostgreSQL: %w", err)
+	if x.db, err = postgres.Connect(ctx, x.o.DSN); err != nil {
+		return fmt.Errorf("PostgreSQL: --postgres: %w", err)
 	}
 	x.cl, err = kgo.NewClient(kgo.SeedBrokers(x.o.Brokers...), kgo.ClientID("exactly-exercise"), kgo.DisableClientMetrics(), kgo.RetryTimeout(patience))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"exactly/sink"
@@ -41,6 +42,20 @@ func ParseDSN(dsn string) (*pgconn.Config, error) {
 	}
 	return nil, errors.New("is neither a postgres:// URL nor keyword=value pairs that can be read; in a URL write %40 for @, %2F for / and %25 for % within the password, " +
 		"in pairs put quotes around a value with blanks and write no blank beside =; or leave the password out and set password_file")
+}
+
+// Connect opens a session of pgx, for those who want more than a sink. It dials, and so
+// blocks until ctx ends at the latest; the caller closes it. What pgx says of settings of
+// its own that it cannot read would quote the dsn, and is not told.
+func Connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	if _, err := ParseDSN(dsn); err != nil {
+		return nil, err
+	}
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, errors.New("gives statement_cache_capacity, description_cache_capacity or default_query_exec_mode a value that cannot be read; leave them out")
+	}
+	return pgx.ConnectConfig(ctx, cfg)
 }
 
 // connect opens a session under a name that other sessions can find it by. The files
