@@ -17,31 +17,61 @@ func story(l *lane) {
 	l.feed(append(numbered("b", 0, 4), specs(Spec{ID: "k", Value: 3})...))
 }
 
-// failPoints crashes, and loses the answer, at every hit of every fail point.
+// failPoints crashes, and loses the answer, at every hit of every fail point. A sink
+// that left one out would pass without having been crashed there.
 func failPoints(w *world) {
-	total := 0
+	hits, good := map[failpoint.Point]bool{}, true
 	for _, point := range failpoint.Points() {
 		for _, mode := range []string{"lost", "crash"} {
 			for nth := 1; ; nth++ {
 				hit := false
 				name := fmt.Sprintf("%s/%s/%d", point.Point, mode, nth)
 				ok := w.again(name, func(w *world) { hit = crashAt(w, point.Point, mode == "crash", nth) })
+				good = good && ok
 				if !ok || !hit {
 					break
 				}
-				total++
+				hits[point.Point] = true
 			}
 		}
 	}
-	if total == 0 {
-		w.t.Errorf("the sink hits no fail point: give it sink.BeforeCommit and sink.AfterCommit around what makes data durable or visible")
+	for _, d := range demanded(w.kind) {
+		if good && !hits[d.point] {
+			w.t.Errorf("the sink never hits the fail point %s: call Owner.Failpoints.Hit with %s %s", d.point, d.name, d.where)
+		}
 	}
+}
+
+// demand is a fail point that sinks of a kind have to hit.
+type demand struct {
+	point       failpoint.Point
+	name, where string // for people
+}
+
+func demanded(k kind) []demand {
+	ds := []demand{
+		{failpoint.SinkTxnBefore, "sink.BeforeCommit", "before the transaction, request or rename that makes records visible"},
+		{failpoint.SinkTxnAfter, "sink.AfterCommit", "after the transaction, request or rename that makes records visible"},
+	}
+	if k == kindOutbox {
+		return ds
+	}
+	return append(ds,
+		demand{failpoint.SinkStageBefore, "sink.BeforeStage", "before staged work becomes durable"},
+		demand{failpoint.SinkStageAfter, "sink.AfterStage", "once staged work is durable"},
+		demand{failpoint.SinkAbortBefore, "sink.BeforeAbort", "before a sweep rolls staged work back"},
+		demand{failpoint.SinkAbortAfter, "sink.AfterAbort", "once a sweep has rolled staged work back"},
+	)
 }
 
 // crashAt runs the story with one incident and reports whether it happened.
 func crashAt(w *world, at failpoint.Point, dies bool, nth int) bool {
 	l := w.lane(baseOwner())
 	story(l)
+	if w.kind != kindOutbox && (at == failpoint.SinkAbortBefore || at == failpoint.SinkAbortAfter) {
+		_, err := l.started().stage() // and dies: the next attempt has something to sweep
+		w.must(err, "stage")
+	}
 	hits := 0
 	p, err := l.start(func(_ context.Context, p failpoint.Point, _ int32, _ int64) error {
 		if p != at {

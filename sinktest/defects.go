@@ -40,5 +40,6 @@ const (
 	UnappliedKept      Defect = "kept in an outage"         // a copy of each batch that could not be applied, for ever
 	FenceRefuses       Defect = "fence refuses records"     // a superseded attempt gets verdicts
 	SuccessorFenced    Defect = "successor fenced"          // the first attempt that opened the sink stays its owner
+	PointLeftOut       Defect = "fail point left out"       // nothing can crash the sink after it has committed
 	SessionLost        Defect = "prepare of a lost session" // a crash of the service loses writes silently
 )

@@ -171,6 +171,9 @@ func (t *modelStagingTask) Prepare(ctx context.Context, epoch int64) ([]sink.Com
 	if sent == 0 {
 		return nil, nil
 	}
+	if err := t.o.Failpoints.Hit(ctx, failpoint.SinkStageBefore, t.o.Task, epoch); err != nil {
+		return nil, sink.Transient(err)
+	}
 	id := t.id(epoch)
 	err := t.srv.do(ctx, "prepare", t.o, func() error {
 		rs := t.srv.sessions[id]

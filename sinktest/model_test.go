@@ -80,6 +80,7 @@ func TestSuiteCanFail(t *testing.T) {
 		{sinktest.LedgerIgnored, "SameBatchTwice", "outbox stager"},
 		{sinktest.DuplicateOnRetry, "ServiceFaults", "outbox"},
 		{sinktest.SplitTransaction, "FailPoints", "outbox"},
+		{sinktest.PointLeftOut, "FailPoints", "outbox bare staging stager"},
 		{sinktest.GapAccepted, "Gap", "outbox stager"},
 		{sinktest.AheadAccepted, "JournalAheadOfLedger", "outbox"},
 		{sinktest.AheadAccepted, "JournalAheadOfMarks", "staging collector"},

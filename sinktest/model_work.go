@@ -89,6 +89,9 @@ func (c *modelCommitter) Commit(ctx context.Context, cs []sink.Committable) erro
 		if err := c.commitOne(ctx, id, one.Epoch); err != nil {
 			return fmt.Errorf("commit work of attempt %d: %w", id.Attempt, err)
 		}
+		if c.srv.defects[PointLeftOut] {
+			continue
+		}
 		if err := c.o.Failpoints.Hit(ctx, failpoint.SinkTxnAfter, c.o.Task, one.Epoch); err != nil {
 			return sink.Transient(err)
 		}
@@ -149,7 +152,7 @@ func (c *modelCommitter) Abort(ctx context.Context, cs []sink.Committable) error
 		if err != nil {
 			return err
 		}
-		err = c.srv.do(ctx, "abort", c.o, func() error {
+		err = c.rollBack(ctx, "abort", one.Epoch, func() error {
 			if _, ok := c.srv.staged[id]; !ok && c.srv.defects[AbortNeedsWork] {
 				return fmt.Errorf("abort work of attempt %d: not there", id.Attempt)
 			}
@@ -165,6 +168,17 @@ func (c *modelCommitter) Abort(ctx context.Context, cs []sink.Committable) error
 	return nil
 }
 
+// rollBack is a request that ends staged work, between its fail points.
+func (c *modelCommitter) rollBack(ctx context.Context, what string, epoch int64, f func() error) error {
+	if err := c.o.Failpoints.Hit(ctx, failpoint.SinkAbortBefore, c.o.Task, epoch); err != nil {
+		return sink.Transient(err)
+	}
+	if err := c.srv.do(ctx, what, c.o, f); err != nil {
+		return err
+	}
+	return sink.Transient(c.o.Failpoints.Hit(ctx, failpoint.SinkAbortAfter, c.o.Task, epoch))
+}
+
 // Sweep implements sink.Committer.
 func (c *modelCommitter) Sweep(ctx context.Context, keep []sink.Committable) error {
 	kept := map[workID]bool{}
@@ -175,7 +189,7 @@ func (c *modelCommitter) Sweep(ctx context.Context, keep []sink.Committable) err
 		}
 		kept[id] = true
 	}
-	return c.srv.do(ctx, "sweep", c.o, func() error {
+	return c.rollBack(ctx, "sweep", 0, func() error {
 		d := c.srv.defects
 		for id := range c.srv.staged {
 			if d[SweepNothing] {
