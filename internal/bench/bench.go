@@ -68,9 +68,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	begin := time.Now()
 	err = r.rounds(ctx)
-	cleanCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	cleanCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
-	if err := errors.Join(err, r.cluster.removeAll(cleanCtx), r.tables.close(cleanCtx)); err != nil {
+	if err := errors.Join(err, r.cluster.removeAll(cleanCtx), r.tables.close(ctx)); err != nil {
 		return nil, err
 	}
 	return r.result(begin)

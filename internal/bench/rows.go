@@ -33,19 +33,43 @@ func openDatabase(ctx context.Context, dsn, name string) (*database, error) {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	if _, err := d.c.Exec(ctx, "CREATE SCHEMA "+d.schema); err != nil {
-		return nil, errors.Join(fmt.Errorf("make the schema %s: %w", d.schema, err), d.c.Close(ctx))
+		err = fmt.Errorf("make the schema %s: %w", d.schema, err)
+		if d.c.IsClosed() { // it may be there
+			return nil, errors.Join(err, d.close(ctx))
+		}
+		return nil, errors.Join(err, d.c.Close(ctx))
 	}
 	return d, nil
 }
 
-// close removes everything.
+// close removes everything, also after an interrupt, and within a time of its own.
 func (d *database) close(ctx context.Context) error {
 	if d == nil {
 		return nil
 	}
-	_, err := d.c.Exec(ctx, "DROP SCHEMA "+d.schema+" CASCADE")
-	return errors.Join(err, d.c.Close(ctx))
+	err := clean(ctx, d.c, d.dsn, "DROP SCHEMA IF EXISTS "+d.schema+" CASCADE")
+	if err != nil {
+		err = fmt.Errorf("remove the schema %s, which is to be dropped by hand now: %w", d.schema, err)
+	}
+	return err
 }
+
+// clean executes the last statement of a session and ends it. A context that ends in the
+// middle of a query closes its session: then another one is opened.
+func clean(ctx context.Context, c *pgx.Conn, dsn, statement string) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	if c.IsClosed() {
+		if c, err = postgres.Connect(ctx, dsn); err != nil {
+			return fmt.Errorf("connect to PostgreSQL again: %w", err)
+		}
+	}
+	_, err = c.Exec(ctx, statement)
+	return errors.Join(err, c.Close(ctx))
+}
+
+// cleanTime bounds what is done after the end.
+const cleanTime = 30 * time.Second
 
 // table makes the table of a job. Rows are looked for by the time of their
 // processing: without an index the looks would cost more than what they look for.

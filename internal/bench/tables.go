@@ -81,17 +81,16 @@ const benchTable = "exactly_bench"
 // rows written by hand into the same table: by one COPY, and by a statement of many
 // rows with ON CONFLICT. The records of the sink are JSON, and are parsed within the
 // time.
-func Tables(ctx context.Context, o TablesOptions) (*TablesResult, error) {
+func Tables(ctx context.Context, o TablesOptions) (res *TablesResult, err error) {
 	m := &tables{o: o, at: time.Now().UTC().Truncate(time.Millisecond)}
-	var err error
 	if m.c, err = postgres.Connect(ctx, o.DSN); err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_, _ = m.c.Exec(ctx, "DROP TABLE IF EXISTS "+benchTable+", "+benchTable+"_ledger, "+benchTable+"_ledger_verdicts")
-		_ = m.c.Close(ctx)
+		made := benchTable + ", " + benchTable + "_ledger, " + benchTable + "_ledger_verdicts"
+		if end := clean(ctx, m.c, o.DSN, "DROP TABLE IF EXISTS "+made); end != nil {
+			err = errors.Join(err, fmt.Errorf("remove the tables %s, which are to be dropped by hand now: %w", made, end))
+		}
 	}()
 	for i := range o.Records {
 		r := payments.New(i, m.at).Enrich()
