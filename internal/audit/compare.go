@@ -196,7 +196,7 @@ func (c *comparison) finish() {
 }
 
 func (c *comparison) find(f Finding) {
-	f.Sink = c.sink.name
+	f.Sink, f.Table = c.sink.name, c.sink.sink.Table
 	c.row.kinds[f.Kind]++
 	if c.row.kinds[f.Kind] <= c.limit {
 		c.row.Findings = append(c.row.Findings, f)

@@ -53,3 +53,20 @@ func TestRefusedInAGroup(t *testing.T) {
 		})
 	}
 }
+
+// A missing row has no place: the finding names the table where a sink has several.
+func TestMissingNamesTheTable(t *testing.T) {
+	t.Parallel()
+	s := &sinkState{name: "orders", sink: Sink{Name: "orders", Table: "order_lines"}, canon: newCanon(Shape{}, nil)}
+	s.table.add(entry{id: sum([]byte("id")), offset: 208})
+	s.table.seal()
+	row := Row{kinds: map[Kind]int{}}
+	c := comparison{sink: s, row: &row, limit: 1, parts: []partition{{"payments.raw", 0}}, orphan: map[hash]int64{}}
+	c.finish()
+	if len(row.Findings) != 1 {
+		t.Fatalf("got findings %v, want one", row.Findings)
+	}
+	if got, want := row.Findings[0].String(), "orders: order_lines: missing from payments.raw-0@208"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -25,6 +25,7 @@ const (
 type Finding struct {
 	Kind   Kind   `json:"kind"`
 	Sink   string `json:"sink"`
+	Table  string `json:"table,omitempty"` // of a sink with several
 	ID     string `json:"id,omitempty"`
 	Source string `json:"source,omitempty"` // topic-partition@offset
 	Place  string `json:"place,omitempty"`  // in the sink
@@ -33,7 +34,11 @@ type Finding struct {
 
 // String is one line for people.
 func (f Finding) String() string {
-	s := f.Sink + ": " + string(f.Kind)
+	s := f.Sink + ": "
+	if f.Table != "" {
+		s += f.Table + ": "
+	}
+	s += string(f.Kind)
 	for _, part := range []struct{ label, text string }{
 		{" ", f.ID}, {" from ", f.Source}, {" at ", f.Place}, {": ", f.Detail},
 	} {
