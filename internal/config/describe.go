@@ -70,6 +70,7 @@ type setting struct {
 	pattern  *regexp.Regexp
 	required bool
 	secret   bool
+	file     string // of a secret: the setting beside it that takes it from a file, or the password in it; "": none
 	oneOf    bool   // entries of kindBlocks have exactly one setting each
 	block    *block // of kindBlock, kindOptional, kindBlocks
 }
@@ -134,8 +135,24 @@ func describe(t reflect.Type) (*block, error) {
 		s.index = i
 		b.settings = append(b.settings, s)
 	}
+	b.files()
 	return b, nil
 }
+
+// files finds the settings that take secrets from files.
+func (b *block) files() {
+	for _, s := range b.settings {
+		for _, file := range []string{s.name + "_file", passwordFile} {
+			if s.secret && s.kind == kindText && b.find(file) != nil {
+				s.file = file
+				break
+			}
+		}
+	}
+}
+
+// passwordFile is also for secrets that have a password in them, such as a dsn.
+const passwordFile = "password_file"
 
 func describeField(f reflect.StructField, name string) (*setting, error) {
 	s := &setting{

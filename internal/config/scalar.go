@@ -38,8 +38,7 @@ func (l *loader) scalar(s *setting, n *node, v reflect.Value, path string) {
 func (l *loader) vetText(s *setting, n *node, t text, path string) {
 	switch {
 	case s.secret && t.value != "" && (len(t.vars) == 0 || t.plain):
-		l.warn(codePlaintext, n.pos, path, "the secret stands in the pipeline file",
-			"take it from the environment with ${NAME}, or give a file with "+s.name+"_file")
+		l.warn(codePlaintext, n.pos, path, "the secret stands in the pipeline file", s.elsewhere())
 	case s.enum != nil && !contains(s.enum, t.value) && s.kind == kindText:
 		if t.value == "" && !s.required && !s.hasDef {
 			return
@@ -52,6 +51,18 @@ func (l *loader) vetText(s *setting, n *node, t text, path string) {
 	case s.expr != "":
 		l.exprs = append(l.exprs, expression{path: path, want: s.expr, text: t, node: n})
 	}
+}
+
+// elsewhere says where a secret may come from.
+func (s *setting) elsewhere() string {
+	const env = "take it from the environment with ${NAME}"
+	switch s.file {
+	case "":
+		return env
+	case s.name + "_file":
+		return env + ", or give a file with " + s.file
+	}
+	return env + ", or leave the password out of it and give a file with " + s.file
 }
 
 // text gives the value of a scalar with variables replaced.
