@@ -21,7 +21,12 @@ func TestSnippets(t *testing.T) {
 	env := map[string]string{
 		"PG_DSN": "postgres://app@localhost/app", "PARTNER_TOKEN": "x", "KAFKA_BROKERS": "localhost:9092", "DATA_DIR": t.TempDir(),
 	}
-	whole := 0
+	template, err := os.ReadFile("../config/template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, _, _ := strings.Cut(string(template), "\nsinks:\n")
+	whole, ofTemplate := 0, 0
 	for _, page := range append(pages, "../../README.md", "../../docs/tutorial.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -35,6 +40,10 @@ func TestSnippets(t *testing.T) {
 				continue // single settings
 			}
 			whole++
+			if strings.Contains(snippet, "event_time") && strings.HasPrefix(file, untyped) { // its fields are those of the template, and have types
+				ofTemplate++
+				file = typed + "\nsinks:\n" + strings.TrimPrefix(file, untyped)
+			}
 			path := filepath.Join(t.TempDir(), "pipeline.yaml")
 			if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 				t.Fatal(err)
@@ -44,15 +53,20 @@ func TestSnippets(t *testing.T) {
 			}
 		}
 	}
+	if ofTemplate == 0 {
+		t.Error("no snippet was compiled with the fields of the template")
+	}
 	if whole < 10 {
 		t.Errorf("only %d snippets are more than single settings", whole)
 	}
 }
 
+// untyped is what comes before a sink whose expressions name any fields.
+const untyped = "pipeline: snippets\nkafka: { brokers: [\"localhost:9092\"] }\nsource: { topics: [in] }\nsinks:\n"
+
 // pipelineAround makes a pipeline file of a snippet of the page of a kind of sinks;
 // "" where it is only some settings.
 func pipelineAround(kind, snippet string) string {
-	const head = "pipeline: snippets\nkafka: { brokers: [\"localhost:9092\"] }\nsource: { topics: [in] }\nsinks:\n"
 	indented := func(by string) string {
 		return by + strings.ReplaceAll(strings.TrimRight(snippet, "\n"), "\n", "\n"+by) + "\n"
 	}
@@ -73,5 +87,5 @@ func pipelineAround(kind, snippet string) string {
 	if strings.Contains(sinks, "from: [records]") {
 		sinks += "  records: { sqlite: { path: ./x.db, table: payment_records, key: [payment_id] } }\n"
 	}
-	return head + sinks
+	return untyped + sinks
 }
