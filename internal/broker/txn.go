@@ -33,6 +33,9 @@ type Producer struct {
 	err   atomic.Pointer[error]
 	onErr func(error)
 	acked func(*kgo.Record, error) // produced, made a value once and not per record
+
+	journal   string
+	partition int32
 }
 
 // ProducerConfig is what a Producer is made from.
@@ -44,12 +47,16 @@ type ProducerConfig struct {
 	BatchBytes      func(topic string) int32 // of one batch, per topic; nil: the client's default
 	Linger          time.Duration            // how long a batch waits for more; Flush ends it
 	OnError         func(error)              // called once, when a record could not be produced
+
+	// Journal and Partition are where the record goes that every transaction has.
+	Journal   string
+	Partition int32
 }
 
 // NewProducer makes the client over the worker's base options (see Options).
 // Nothing is sent before Init.
 func NewProducer(base []kgo.Opt, pc ProducerConfig) (*Producer, error) {
-	p := &Producer{id: pc.TransactionalID, group: pc.Group, v2: pc.V2, onErr: pc.OnError}
+	p := &Producer{id: pc.TransactionalID, group: pc.Group, v2: pc.V2, onErr: pc.OnError, journal: pc.Journal, partition: pc.Partition}
 	p.acked = p.produced
 	opts := append(slices.Clip(base),
 		kgo.TransactionalID(pc.TransactionalID),
@@ -154,7 +161,10 @@ func (p *Producer) Flush(ctx context.Context) error {
 // End sends EndTxn(commit). nil means decided; anything else means that only
 // the journal knows, after fencing.
 func (p *Producer) End(ctx context.Context) error {
-	err := p.cl.EndTransaction(ctx, kgo.TryCommit)
+	err := p.knowsJournal(ctx)
+	if err == nil {
+		err = p.cl.EndTransaction(ctx, kgo.TryCommit)
+	}
 	if mutation.On(mutation.ErrorDecides) && errors.Is(err, kerr.UnknownServerError) {
 		return nil
 	}
@@ -162,6 +172,22 @@ func (p *Producer) End(ctx context.Context) error {
 		err = fmt.Errorf("end transaction of %s: %w", p.id, err)
 		p.fail(err)
 		return err
+	}
+	return nil
+}
+
+// knowsJournal waits until the client has stored what it has loaded of the journal's
+// topic. It sends the first records of a topic before that, and for an instant sees no
+// partition to which anything was produced: then it makes an abort of a commit, and
+// reports success.
+func (p *Producer) knowsJournal(ctx context.Context) error {
+	for p.journal != "" {
+		if leader, _, _ := p.cl.PartitionLeader(p.journal, p.partition); leader >= 0 {
+			break
+		}
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return fmt.Errorf("wait for the leader of %s-%d: %w", p.journal, p.partition, err)
+		}
 	}
 	return nil
 }

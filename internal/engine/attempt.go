@@ -146,6 +146,7 @@ func (a *attempt) producer(ctx context.Context, i epoch.Producer) (err error) {
 	lane := []broker.Lane{broker.LaneA, broker.LaneB}[i]
 	a.prod[i], err = broker.NewProducer(a.w.base(), broker.ProducerConfig{
 		TransactionalID: a.w.names.TxnID(a.task, lane), Group: a.w.names.Group(),
+		Journal: a.w.names.Journal(), Partition: a.task,
 		Timeout: a.w.c.Epoch.TransactionTimeout(), V2: a.w.feat.TransactionVersion >= 2,
 		BatchBytes: a.w.limits.MaxBatch, Linger: a.w.c.Epoch.linger(),
 		OnError: func(err error) { a.post(ctx, epoch.Failed{Err: err}) },
