@@ -40,7 +40,7 @@ func Open(f *config.File, s config.Sink, log *slog.Logger) (sink.Sink, error) {
 	case *object.Config:
 		return object.New(s.Name, *c, object.Deps{Env: env})
 	case *postgres.Config:
-		return postgres.New(s.Name, *c)
+		return postgres.NewWith(s.Name, *c, postgres.Deps{Env: env})
 	case *sqlite.Config:
 		return sqlite.New(s.Name, *c)
 	}

@@ -31,6 +31,10 @@ type Sources struct {
 	Columns map[string]string // empty: fields go to columns by name
 	Version string            // "": none
 	Args    []string          // of a statement
+
+	// Declared knows the types of the record's fields; nil: they are not declared.
+	// It tells what expressions give, and changes nothing in how they read a record.
+	Declared *cel.Env
 }
 
 // Exprs are the compiled expressions of a sink's settings.
@@ -39,6 +43,11 @@ type Exprs struct {
 	Columns map[string]*cel.Expr // nil: fields go to columns by name
 	Version *cel.Expr            // nil: none
 	Args    []*cel.Expr          // of a statement
+
+	// What they give, as far as it is known before there is a record; else cel.TypeAny.
+	ColumnTypes map[string]cel.Type
+	VersionType cel.Type
+	ArgTypes    []cel.Type
 }
 
 // Compile compiles them; its errors name the setting.
@@ -58,27 +67,54 @@ func Compile(src Sources) (x Exprs, err error) {
 			return x, err
 		}
 	}
+	known, err := src.types()
+	if err != nil {
+		return x, err
+	}
 	if len(src.Columns) > 0 {
-		x.Columns = map[string]*cel.Expr{}
+		x.Columns, x.ColumnTypes = map[string]*cel.Expr{}, map[string]cel.Type{}
 	}
 	for col, src := range src.Columns {
 		if x.Columns[col], err = env.Compile(src, cel.TypeAny); err != nil {
 			return x, fmt.Errorf("columns.%s: %w", col, err)
 		}
+		x.ColumnTypes[col] = known(x.Columns[col])
 	}
 	if src.Version != "" {
 		if x.Version, err = env.Compile(src.Version, cel.TypeAny); err != nil {
 			return x, fmt.Errorf("version: %w", err)
 		}
+		x.VersionType = known(x.Version)
 	}
 	for i, src := range src.Args {
 		e, err := env.Compile(src, cel.TypeAny)
 		if err != nil {
 			return x, fmt.Errorf("args[%d]: %w", i, err)
 		}
-		x.Args = append(x.Args, e)
+		x.Args, x.ArgTypes = append(x.Args, e), append(x.ArgTypes, known(e))
 	}
 	return x, nil
+}
+
+// types gives what tells the type of an expression.
+func (src Sources) types() (func(*cel.Expr) cel.Type, error) {
+	env := src.Declared
+	if env == nil {
+		return (*cel.Expr).Type, nil
+	}
+	if src.Each != "" {
+		var err error
+		if env, err = env.WithEach(); err != nil {
+			return nil, err
+		}
+	}
+	return func(x *cel.Expr) cel.Type {
+		declared, err := env.Compile(x.String(), cel.TypeAny)
+		if err != nil { // a field that is not declared: the expression is good without
+			return x.Type()
+		}
+		return declared.Type()
+	}, nil
 }
 
 // CheckFields looks at the setting unknown_fields.

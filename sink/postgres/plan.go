@@ -136,15 +136,21 @@ func (p *plan) resolve() error {
 	if err := p.resolveKey(); err != nil {
 		return err
 	}
-	if err := p.fitting(); err != nil || p.mode != modeUpsert {
+	if err := p.fitting(); err != nil {
 		return err
+	}
+	if p.mode != modeUpsert {
+		return p.fits()
 	}
 	p.inTurn = p.inTurn || p.info.rekeys || p.info.loosely(p.spec.Key)
 	if !p.info.unique(p.spec.Key) {
 		return fmt.Errorf("key: table %s has no UNIQUE or PRIMARY KEY constraint of exactly (%s) that is checked at once, so that rows of one key could be doubled; make one with CREATE UNIQUE INDEX ON %s (%s)",
 			p.info.name, strings.Join(p.spec.Key, ", "), p.info.name, tables.QuoteAll(p.spec.Key))
 	}
-	return p.resolveOrder()
+	if err := p.resolveOrder(); err != nil {
+		return err
+	}
+	return p.fits()
 }
 
 // auditTypes are those that take what an audit column gets, whatever comes.

@@ -14,6 +14,7 @@ import (
 
 	"exactly/internal/tables"
 	"exactly/sink"
+	"exactly/step/cel"
 )
 
 // Sink writes to tables of one database. It is safe for concurrent use; each
@@ -32,9 +33,19 @@ type Sink struct {
 
 var _ sink.Outbox = (*Sink)(nil)
 
-// New checks the settings. It does not connect. The sink is a sink.Outbox, in mode
+// Deps is what the sink is given beside its settings.
+type Deps struct {
+	// Env knows the declared fields of the records; nil: none are declared. It tells at
+	// the start which expressions give what their columns never take.
+	Env *cel.Env
+}
+
+// New is NewWith without declared fields.
+func New(name string, c Config) (sink.Sink, error) { return NewWith(name, c, Deps{}) }
+
+// NewWith checks the settings. It does not connect. The sink is a sink.Outbox, in mode
 // two_phase a sink.Staging.
-func New(name string, c Config) (sink.Sink, error) {
+func NewWith(name string, c Config, d Deps) (sink.Sink, error) {
 	staged := c.Mode == modeTwoPhase
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -45,7 +56,7 @@ func New(name string, c Config) (sink.Sink, error) {
 		return nil, fmt.Errorf("sink %s: dsn: %w", name, err)
 	}
 	s := &Sink{name: name, cfg: c, base: base}
-	if s.x, err = c.compile(); err != nil {
+	if s.x, err = c.compile(d.Env); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
 	if staged {
@@ -54,14 +65,14 @@ func New(name string, c Config) (sink.Sink, error) {
 	return s, nil
 }
 
-func (c Config) compile() ([]tables.Exprs, error) {
+func (c Config) compile(env *cel.Env) ([]tables.Exprs, error) {
 	if c.Mode == modeStatement {
-		x, err := tables.Compile(tables.Sources{Args: c.Args})
+		x, err := tables.Compile(tables.Sources{Args: c.Args, Declared: env})
 		return []tables.Exprs{x}, err
 	}
 	var xs []tables.Exprs
 	for i, t := range c.specs() {
-		x, err := tables.Compile(tables.Sources{Each: t.Each, Columns: t.Columns, Version: t.Version})
+		x, err := tables.Compile(tables.Sources{Each: t.Each, Columns: t.Columns, Version: t.Version, Declared: env})
 		if err != nil && len(c.Tables) > 0 {
 			err = fmt.Errorf("tables[%d].%w", i, err)
 		}
@@ -163,13 +174,16 @@ func (s *Sink) parametersNow(ctx context.Context, c *conn) ([]column, error) {
 	}
 	cols := make([]column, len(d.ParamOIDs))
 	for i, oid := range d.ParamOIDs {
-		rows, err := c.query(ctx, `SELECT '', '', b.typname, b.typcategory, b.typtype, greatest(-1, d.mod, de.mod), '', 't', coalesce(e.typname, ''), '', ''
+		rows, err := c.query(ctx, `SELECT '', '', b.typname, b.typcategory, b.typtype, greatest(-1, d.mod, de.mod), '', 't', coalesce(e.typname, ''), format_type($1::oid, -1), ''
 			FROM `+baseOf("$1::oid")+` d`+typesOf,
 			strconv.AppendUint(nil, uint64(oid), 10))
 		if err != nil || len(rows) == 0 {
 			return nil, fmt.Errorf("look up the type of parameter $%d: %w", i+1, err)
 		}
 		cols[i] = columnOf(rows[0])
+	}
+	if err := argsFit(&s.x[0], cols); err != nil {
+		return nil, sink.Fatal(err)
 	}
 	return cols, nil
 }
