@@ -31,7 +31,10 @@ type Owner struct {
 	Task        int32
 	Tasks       int32 // how many there are in this generation
 	Attempt     int64 // rises with each ownership of the task
-	Guarantee   Guarantee
+	// Stagings is how many sinks of the pipeline are Staging ones, for systems that
+	// bound what may be staged at once: all of them may be in one. 0 counts as 1.
+	Stagings  int
+	Guarantee Guarantee
 	// Fresh: nothing was ever confirmed for this task of the sink. It begins
 	// where OpenOutbox says, and need not hold a mark; one that it does hold
 	// counts.

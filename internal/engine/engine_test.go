@@ -250,3 +250,32 @@ func TestWorkersComeAndGo(t *testing.T) {
 	}
 	wantEach(t, "out", b.topic("out"), 1500)
 }
+
+// ownedStaging tells for whom it is opened.
+type ownedStaging struct {
+	*sinktest.ModelStaging
+	owners chan sink.Owner
+}
+
+func (s ownedStaging) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTask, error) {
+	select {
+	case s.owners <- o:
+	default:
+	}
+	return s.ModelStaging.OpenStaging(ctx, o)
+}
+
+func TestOwnersKnowTheStagingSinks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	c := b.config()
+	s := ownedStaging{sinktest.NewModelStaging(b.srv, sinktest.Options{Table: "more"}), make(chan sink.Owner, 1)}
+	c.Sinks = append(c.Sinks, engine.Sink{Name: "more", Sink: s})
+	stop := b.run(c)
+	if o := <-s.owners; o.Stagings != 2 {
+		t.Errorf("got %d staging sinks, want 2", o.Stagings)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}

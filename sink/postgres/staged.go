@@ -52,23 +52,27 @@ func (s *Staged) Check(ctx context.Context) error {
 		return s.s.wrap("check", err)
 	}
 	defer c.close()
-	return s.s.wrap("check", c.canPrepare(ctx, 1))
+	return s.s.wrap("check", c.canPrepare(ctx, sink.Owner{Tasks: 1}))
 }
 
 // perTask is how many prepared transactions of one task there may be: one that is
 // being committed, one that waits for its decision.
 const perTask = 2
 
-// canPrepare: the server must have room for those of all tasks.
-func (c *conn) canPrepare(ctx context.Context, tasks int32) error {
+// needed is how many prepared transactions of the pipeline there may be: the sinks of
+// mode two_phase may all be on one server, each with the same tasks.
+func needed(o sink.Owner) int { return perTask * int(o.Tasks) * max(1, o.Stagings) }
+
+// canPrepare: the server must have room for those of all tasks and sinks.
+func (c *conn) canPrepare(ctx context.Context, o sink.Owner) error {
 	rows, err := c.query(ctx, "SELECT current_setting('max_prepared_transactions')")
 	if err != nil {
 		return fmt.Errorf("ask for max_prepared_transactions: %w", err)
 	}
 	most, err := strconv.Atoi(string(rows[0][0]))
-	if need := perTask * int(tasks); err == nil && most < need {
-		err = sink.Fatal(fmt.Errorf("the server allows %d prepared transactions (max_prepared_transactions), mode two_phase needs %d for each of %d tasks: "+
-			"ALTER SYSTEM SET max_prepared_transactions = %d, and start the server again", most, perTask, tasks, max(2*need, 16)))
+	if need := needed(o); err == nil && most < need {
+		err = sink.Fatal(fmt.Errorf("the server allows %d prepared transactions (max_prepared_transactions), mode two_phase needs %d for each of %d tasks of each of the pipeline's %d sinks with it, %d in all: "+
+			"ALTER SYSTEM SET max_prepared_transactions = %d, and start the server again", most, perTask, o.Tasks, max(1, o.Stagings), need, max(2*need, 16)))
 	}
 	return err
 }
@@ -83,7 +87,7 @@ func (c *conn) hasRoom(ctx context.Context, o sink.Owner) error {
 		return fmt.Errorf("count the prepared transactions: %w", err)
 	}
 	free, err := strconv.Atoi(string(rows[0][0]))
-	if need := perTask * int(o.Tasks); err == nil && free < need {
+	if need := needed(o); err == nil && free < need {
 		err = sink.Transient(fmt.Errorf("there is room for %d prepared transactions beside the %s of others, and the tasks need %d: it is waited for; "+
 			"pg_prepared_xacts lists them, `exactly resolve` ends those of a pipeline that is down, max_prepared_transactions makes more room", free, rows[0][1], need))
 	}
@@ -106,7 +110,7 @@ func (s *Staged) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTas
 		if o.Guarantee == sink.AtLeastOnce {
 			return nil
 		}
-		if err := first.c.canPrepare(ctx, o.Tasks); err != nil {
+		if err := first.c.canPrepare(ctx, o); err != nil {
 			return err
 		}
 		if err := first.c.hasRoom(ctx, o); err != nil {
@@ -356,6 +360,9 @@ func (t *stagedTask) prepare(ctx context.Context, l *stagedLane, epoch int64) ([
 	err := t.marks(c).set(ctx, epoch)
 	if err == nil {
 		err = c.exec(ctx, "PREPARE TRANSACTION "+literal(name))
+		if state(err) == stateMemory { // others were faster than hasRoom: the next takeover waits for them there
+			err = sink.Transient(fmt.Errorf("%w; see max_prepared_transactions, and pg_prepared_xacts for whose they are", err))
+		}
 	}
 	if err != nil {
 		<-t.room // whether it is there or not: the attempt is over

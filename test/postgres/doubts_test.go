@@ -461,7 +461,16 @@ func TestRoomOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	openStaged(t, cfg, owner())
+	task := openStaged(t, cfg, owner())
+	prepare(t, c, room)
+	if _, err := staged(t.Context(), task, 1, values(`{"id":1}`)); !sink.IsTransient(err) || !strings.Contains(err.Error(), "pg_prepared_xacts") {
+		t.Errorf("no room at PREPARE: %v", err)
+	}
+	for i := range room {
+		if _, err := c.Exec(t.Context(), fmt.Sprintf("ROLLBACK PREPARED 'someone %d'", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestLockedTable: somebody alters the table, and waits for a prepared transaction of a

@@ -235,4 +235,12 @@ func TestRoomForPrepared(t *testing.T) {
 	if err == nil || sink.Classify(err) != sink.ClassFatal || !strings.Contains(err.Error(), "max_prepared_transactions") || !strings.Contains(err.Error(), "1000 tasks") {
 		t.Errorf("too many tasks: got %v, want a refusal that names the setting", err)
 	}
+	var limit int
+	if err := c.QueryRow(t.Context(), "SELECT current_setting('max_prepared_transactions')::int").Scan(&limit); err != nil {
+		t.Fatal(err)
+	}
+	o.Tasks, o.Stagings = int32(limit/4), 3 // each sink alone, and two of them, would fit
+	if _, err = s.(sink.Staging).OpenStaging(t.Context(), o); sink.Classify(err) != sink.ClassFatal || !strings.Contains(err.Error(), "3 sinks") {
+		t.Errorf("too many sinks: got %v, want a refusal that counts them", err)
+	}
 }
