@@ -143,7 +143,8 @@ func (t *task) apply(ctx context.Context, b sink.Batch) (vs []sink.Verdict, err 
 // The locks that statements take are unknown, and tasks that take the same ones in
 // another order meet in deadlocks, each of which takes the server a second to see. Who
 // was the victim of one tries again at once, while no other task of the sink writes, and
-// goes on like that for a while.
+// goes on like that for a while. Not in mode two_phase: a prepared transaction would keep
+// the lock until its decision, and stall the tasks that wait for it.
 const aloneFor = 100
 
 // among adds the lock that tells the other tasks whether one wants to be alone.
