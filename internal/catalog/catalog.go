@@ -40,11 +40,22 @@ func Open(f *config.File, s config.Sink, log *slog.Logger) (sink.Sink, error) {
 	case *object.Config:
 		return object.New(s.Name, *c, object.Deps{Env: env})
 	case *postgres.Config:
-		return postgres.NewWith(s.Name, *c, postgres.Deps{Env: env})
+		return postgres.NewWith(s.Name, *c, postgres.Deps{Env: env, Makes: makes(f, s.Name)})
 	case *sqlite.Config:
 		return sqlite.New(s.Name, *c)
 	}
 	return nil, fmt.Errorf("sink %s: there is no kind %s", s.Name, s.Kind)
+}
+
+// makes are the tables that other PostgreSQL sinks of the file make; not nil.
+func makes(f *config.File, name string) []string {
+	out := []string{}
+	for _, s := range f.Sinks {
+		if c, ok := s.Settings.(*postgres.Config); ok && s.Name != name {
+			out = append(out, c.Makes()...)
+		}
+	}
+	return out
 }
 
 // OpenAll makes every sink, in the order of the file; all mistakes are reported

@@ -117,6 +117,16 @@ func (c Config) specs() []Table {
 	}}
 }
 
+// Makes are the tables that create makes, as they are named; none without it.
+func (c Config) Makes() (names []string) {
+	if c.Create {
+		for _, t := range c.specs() {
+			names = append(names, t.Table)
+		}
+	}
+	return names
+}
+
 // rows is how the rows of one table are written.
 func (c Config) rows(t Table) string {
 	switch {

@@ -54,7 +54,7 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 		r.query(cfg) + "\n) "
 	d, err := c.prepare(ctx, fresh+"SELECT * FROM exactly_fresh", r.types)
 	if err != nil {
-		return nil, fmt.Errorf("query: %w", unfit(err))
+		return nil, fmt.Errorf("query: %w", err)
 	}
 	cols, err := r.columns(d.Fields, cfg)
 	if err != nil {
@@ -79,7 +79,7 @@ func newRollup(ctx context.Context, c *conn, cfg Config, p *plan) (*rollup, erro
 			types = append(types, slices.Repeat([]uint32{oidText}, max(r.run, r.epoch, len(types))-len(types))...)
 		}
 		if _, err := c.prepare(ctx, sql, types); err != nil {
-			return nil, fmt.Errorf("query: %w", unfit(err))
+			return nil, fmt.Errorf("query: %w", err)
 		}
 	}
 	return r, nil
@@ -97,7 +97,7 @@ func (r *rollup) readsItself(ctx context.Context, c *conn, cfg Config) error {
 		" FROM pg_catalog.pg_class WHERE oid = 0), exactly_fresh AS (\n" + r.query(cfg) + "\n) SELECT * FROM exactly_fresh"
 	rows, err := c.query(ctx, sql)
 	if err != nil {
-		return fmt.Errorf("query: %w", unfit(err))
+		return fmt.Errorf("query: %w", err)
 	}
 	own, err := c.query(ctx, familyQuery, []byte(r.p.info.oid))
 	if err != nil || len(own) == 0 {
@@ -145,13 +145,56 @@ func scans(plan any, tables map[[2]string]bool) bool {
 // query is that of the settings, to be put between brackets.
 func (r *rollup) query(cfg Config) string { return strings.TrimRight(cfg.Query, "; \t\r\n") }
 
-// unfit classes what the server has against the statements. A table that is
-// missing may be made by the sink that query follows.
-func unfit(err error) error {
-	if state(err) == "42P01" {
-		return sink.Transient(fmt.Errorf("%w; it is asked for again, in case that another sink makes it (create: true)", err))
+// stateNoTable: a table that a statement names is not there.
+const stateNoTable = "42P01"
+
+// rollup lets the server read the query. A table that it lacks may be one that another
+// sink of the pipeline still makes; where none is to be made, the name is wrong.
+func (s *Sink) rollup(ctx context.Context, c *conn) error {
+	try := func() (err error) {
+		if err := c.beginReading(ctx); err != nil {
+			return err
+		}
+		defer c.rollback(ctx)
+		c.rollup, err = newRollup(ctx, c, s.cfg, c.plans[0])
+		return err
 	}
-	return err
+	err := try()
+	if state(err) != stateNoTable {
+		return err
+	}
+	made, merr := s.made(ctx, c)
+	if merr != nil {
+		return merr
+	}
+	if made { // perhaps just now, behind our back
+		if err = try(); state(err) != stateNoTable {
+			return err
+		}
+		return sink.Fatal(fmt.Errorf("%w; no sink of the pipeline is going to make it: correct the name in query, or create the table", err))
+	}
+	return sink.Transient(fmt.Errorf("%w; it is asked for again, in case that another sink makes it (create: true)", err))
+}
+
+// made: the tables that other sinks make are all there.
+func (s *Sink) made(ctx context.Context, c *conn) (bool, error) {
+	if s.makes == nil {
+		return false, nil
+	}
+	for _, t := range s.makes {
+		name, err := parseName(t)
+		if err != nil {
+			return false, sink.Fatal(err)
+		}
+		rows, err := c.query(ctx, "SELECT WHERE to_regclass($1) IS NULL", []byte(name.String()))
+		if err != nil {
+			return false, fmt.Errorf("look for table %s: %w", name, err)
+		}
+		if len(rows) > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // columns holds the result of the query against the table.

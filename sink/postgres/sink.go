@@ -28,6 +28,8 @@ type Sink struct {
 	good atomic.Int64 // epochs since then
 	seen seen
 
+	makes []string // see Deps
+
 	spares spares
 }
 
@@ -38,6 +40,10 @@ type Deps struct {
 	// Env knows the declared fields of the records; nil: none are declared. It tells at
 	// the start which expressions give what their columns never take.
 	Env *cel.Env
+	// Makes are the tables that other sinks of the pipeline make where they are missing
+	// (see Config.Makes): a query is not refused for the lack of a table while one of
+	// them is. nil: not known, it is never refused for that.
+	Makes []string
 }
 
 // New is NewWith without declared fields.
@@ -55,7 +61,7 @@ func NewWith(name string, c Config, d Deps) (sink.Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: dsn: %w", name, err)
 	}
-	s := &Sink{name: name, cfg: c, base: base}
+	s := &Sink{name: name, cfg: c, base: base, makes: d.Makes}
 	if s.x, err = c.compile(d.Env); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", name, err)
 	}
@@ -138,11 +144,7 @@ func (s *Sink) look(ctx context.Context, c *conn, ordered bool, k known) (err er
 		return err
 	}
 	if s.cfg.Mode == modeReplace {
-		if err := c.beginReading(ctx); err != nil {
-			return err
-		}
-		defer c.rollback(ctx)
-		if c.rollup, err = newRollup(ctx, c, s.cfg, c.plans[0]); err != nil {
+		if err := s.rollup(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -191,3 +191,43 @@ func TestReplaceRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestReplaceNoSuchTable: a table that the query lacks is waited for only while another
+// sink has one to make.
+func TestReplaceNoSuchTable(t *testing.T) {
+	t.Parallel()
+	dsn, c := database(t, revenueDDL)
+	cfg := revenue(dsn)
+	cfg.Query = "SELECT day, shop, cents, 1 AS sales FROM saels JOIN affected USING (day)"
+	check := func(makes ...string) error {
+		t.Helper()
+		s, err := postgres.NewWith("out", cfg, postgres.Deps{Makes: makes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Check(t.Context())
+	}
+	wrong := func(err error) bool {
+		return sink.Classify(err) == sink.ClassFatal && strings.Contains(err.Error(), "correct the name in query")
+	}
+	if err := check(); !sink.IsTransient(err) {
+		t.Errorf("nobody knows who makes what: %v", err)
+	}
+	if err := check("saels"); !sink.IsTransient(err) {
+		t.Errorf("another sink makes it: %v", err)
+	}
+	if err := check("sales"); !wrong(err) {
+		t.Errorf("what others make is there: %v", err)
+	}
+	s, err := postgres.NewWith("out", cfg, postgres.Deps{Makes: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(t.Context()); !wrong(err) {
+		t.Errorf("nobody makes any: %v", err)
+	}
+	do(t, c, "CREATE TABLE saels (day date, shop text, cents bigint)")
+	if err := check("sales"); err != nil {
+		t.Error(err)
+	}
+}
