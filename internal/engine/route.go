@@ -123,18 +123,8 @@ func (a *attempt) owner(name string) sink.Owner {
 func (w *Worker) owner(name string) sink.Owner {
 	return sink.Owner{
 		Incarnation: w.meta.Incarnation, Pipeline: w.c.Pipeline, Sink: name, Generation: w.meta.Generation,
-		Tasks: w.meta.Tasks, Stagings: w.stagings(), Guarantee: w.c.Guarantee, Log: w.c.Log, Failpoints: w.c.Failpoints,
+		Tasks: w.meta.Tasks, Stagings: len(w.stagingSinks()), Guarantee: w.c.Guarantee, Log: w.c.Log, Failpoints: w.c.Failpoints,
 	}
-}
-
-// stagings counts the sinks that stage before the decision.
-func (w *Worker) stagings() (n int) {
-	for _, s := range w.c.Sinks {
-		if _, ok := s.Sink.(sink.Staging); ok {
-			n++
-		}
-	}
-	return n
 }
 
 // failing reports a sink's failure that is tried again.
