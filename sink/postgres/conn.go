@@ -222,9 +222,28 @@ func (c *conn) start(ctx context.Context, b *pgconn.Batch) ([]*pgconn.Result, er
 	return res, err
 }
 
-// beginWriting begins a transaction without the limits of begin, for what makes tables.
-func (c *conn) beginWriting(ctx context.Context) error {
-	return standby(c.exec(ctx, "BEGIN READ WRITE"))
+// write is a transaction without the limits of begin, for what is done to the sink's own
+// tables and to make those that are missing.
+func (c *conn) write(ctx context.Context, f func() error) error {
+	if err := standby(c.exec(ctx, "BEGIN READ WRITE")); err != nil {
+		return err
+	}
+	defer c.rollback(ctx)
+	if err := f(); err != nil {
+		return err
+	}
+	return c.commit(ctx, &pgconn.Batch{})
+}
+
+// exist reports whether all of these tables are there.
+func (c *conn) exist(ctx context.Context, names ...tableName) (bool, error) {
+	there, args := []string{"true"}, make([][]byte, len(names))
+	for i, name := range names {
+		there = append(there, fmt.Sprintf("to_regclass($%d) IS NOT NULL", i+1))
+		args[i] = []byte(name.String())
+	}
+	rows, err := c.query(ctx, "SELECT "+strings.Join(there, " AND "), args...)
+	return err == nil && string(rows[0][0]) == "t", err
 }
 
 func standby(err error) error {

@@ -45,7 +45,10 @@ func gid(o sink.Owner, database string, epoch int64) string {
 // parseGID reads the name of a transaction of the owner's sink; false: it is none.
 func parseGID(o sink.Owner, database, name string) (by stagedBy, ok bool) {
 	rest, ok := strings.CutPrefix(name, gidPrefix(o, database))
-	if by, ok = numbers(rest, ok); !ok {
+	if !ok {
+		return by, false
+	}
+	if by, ok = numbers(strings.Split(rest, ":")); !ok {
 		return by, false
 	}
 	o.Generation, o.Task, o.Attempt = by.generation, by.task, by.attempt
@@ -56,17 +59,19 @@ func parseGID(o sink.Owner, database, name string) (by stagedBy, ok bool) {
 // called then.
 func committedBy(name string) (stagedBy, bool) {
 	parts := strings.Split(name, ":")
-	return numbers(strings.Join(parts[max(0, len(parts)-4):], ":"), strings.HasPrefix(name, anyGID))
+	if !strings.HasPrefix(name, anyGID) || len(parts) < 4 {
+		return stagedBy{}, false
+	}
+	return numbers(parts[len(parts)-4:])
 }
 
-// numbers reads the end of a name.
-func numbers(s string, ok bool) (by stagedBy, _ bool) {
-	parts := strings.Split(s, ":")
-	if !ok || len(parts) != 4 {
+// numbers reads the four at the end of a name.
+func numbers(s []string) (by stagedBy, ok bool) {
+	if len(s) != 4 {
 		return by, false
 	}
 	var n [4]int64
-	for i, p := range parts {
+	for i, p := range s {
 		var err error
 		if n[i], err = strconv.ParseInt(p, 10, 64); err != nil {
 			return by, false

@@ -30,9 +30,8 @@ const ledgerLock = 0x65786163746c79 // "exactly"
 // create makes both tables, where they are not there: to be allowed to make
 // tables is needed only then.
 func (l *ledger) create(ctx context.Context) error {
-	rows, err := l.c.query(ctx, "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL",
-		[]byte(l.table.String()), []byte(l.verdicts().String()))
-	if err == nil && string(rows[0][0]) == "t" {
+	there, err := l.c.exist(ctx, l.table, l.verdicts())
+	if there {
 		return nil
 	}
 	if err == nil {
@@ -117,13 +116,18 @@ func posOf(epoch, index []byte) (p sink.Pos, err error) {
 	return p, nil
 }
 
-// fresh drops verdicts that were kept before this task had a mark: of another
-// incarnation, whose ledger was removed on purpose.
+// fresh drops verdicts and marks of epochs that are there before this task has a mark of
+// its own: of another incarnation, whose ledger was removed on purpose, as told.
 func (l *ledger) fresh(ctx context.Context) error {
 	if _, err := l.c.query(ctx, "DELETE FROM "+l.verdicts().String()+where, l.args()...); err != nil {
 		return fmt.Errorf("drop old verdicts from %s: %w", l.verdicts(), err)
 	}
-	return nil
+	marks := epochMarks{*l}
+	there, err := l.c.exist(ctx, marks.name())
+	if there {
+		err = marks.drop(ctx, " AND incarnation <> $5", []byte(l.o.Incarnation))
+	}
+	return err
 }
 
 // used reports whether the sink has written anything in this generation, whichever
@@ -131,8 +135,9 @@ func (l *ledger) fresh(ctx context.Context) error {
 func (l *ledger) used(ctx context.Context) (bool, error) {
 	marks := epochMarks{*l}
 	for table, moved := range map[tableName]string{l.table: ` AND (epoch, "index") > (0, 0)`, marks.name(): ""} {
-		rows, err := l.c.query(ctx, "SELECT to_regclass($1) IS NOT NULL", []byte(table.String()))
-		if err == nil && string(rows[0][0]) == "t" {
+		there, err := l.c.exist(ctx, table)
+		if there {
+			var rows [][][]byte
 			rows, err = l.c.query(ctx, "SELECT 1 FROM "+table.String()+" WHERE pipeline = $1 AND sink = $2 AND generation = $3::int AND incarnation = $4"+moved+" LIMIT 1",
 				[]byte(l.o.Pipeline), []byte(l.o.Sink), text(l.o.Generation), []byte(l.o.Incarnation))
 			if len(rows) > 0 {

@@ -26,20 +26,17 @@ func (m *epochMarks) name() tableName {
 }
 
 func (m *epochMarks) create(ctx context.Context) error {
-	rows, err := m.c.query(ctx, "SELECT to_regclass($1) IS NOT NULL", []byte(m.name().String()))
-	if err == nil && string(rows[0][0]) == "t" {
+	there, err := m.c.exist(ctx, m.name())
+	if there {
 		return nil
 	}
 	if err == nil {
-		err = m.c.beginWriting(ctx)
-	}
-	if err == nil {
-		defer m.c.rollback(ctx)
-		// Under the lock that all makers of tables take.
-		err = m.c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE TABLE IF NOT EXISTS %s (", ledgerLock, m.name())+
-			`pipeline text NOT NULL, sink text NOT NULL, generation integer NOT NULL, task integer NOT NULL,
-			attempt bigint NOT NULL, epoch bigint NOT NULL, incarnation text NOT NULL,
-			PRIMARY KEY (pipeline, sink, generation, task, attempt, epoch)); COMMIT`)
+		err = m.c.write(ctx, func() error { // under the lock that all makers of tables take
+			return m.c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE TABLE IF NOT EXISTS %s (", ledgerLock, m.name())+
+				`pipeline text NOT NULL, sink text NOT NULL, generation integer NOT NULL, task integer NOT NULL,
+				attempt bigint NOT NULL, epoch bigint NOT NULL, incarnation text NOT NULL,
+				PRIMARY KEY (pipeline, sink, generation, task, attempt, epoch))`)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("create the ledger table %s: %w", m.name(), err)
@@ -73,26 +70,9 @@ func (m *epochMarks) has(ctx context.Context, by stagedBy) (bool, error) {
 	return len(rows) > 0, nil
 }
 
-// forgetOthers drops the marks that another incarnation left for this task. Whoever
-// removed its ledger on purpose, as told, need not know of them.
-func (m *epochMarks) forgetOthers(ctx context.Context) error {
-	if mutation.On(mutation.IncarnationLost) {
-		return nil
-	}
-	return m.drop(ctx, " AND incarnation <> $5", []byte(m.o.Incarnation))
-}
-
 // drop deletes marks of the task.
 func (m *epochMarks) drop(ctx context.Context, which string, args ...[]byte) error {
-	err := m.c.beginWriting(ctx)
-	if err == nil {
-		defer m.c.rollback(ctx)
-		_, err = m.c.query(ctx, "DELETE FROM "+m.name().String()+where+which, m.args(args...)...)
-	}
-	if err == nil {
-		err = m.c.exec(ctx, "COMMIT")
-	}
-	if err != nil {
+	if _, err := m.c.query(ctx, "DELETE FROM "+m.name().String()+where+which, m.args(args...)...); err != nil {
 		return fmt.Errorf("drop old marks from %s: %w", m.name(), err)
 	}
 	return nil
@@ -125,7 +105,9 @@ const keptMarks = 1024
 
 // prune drops marks that nobody will ask for again.
 func (m *epochMarks) prune(ctx context.Context) error {
-	return m.drop(ctx, " AND epoch < (SELECT epoch FROM "+m.name().String()+where+fmt.Sprintf(" ORDER BY epoch DESC OFFSET %d LIMIT 1)", keptMarks))
+	return m.c.write(ctx, func() error {
+		return m.drop(ctx, " AND epoch < (SELECT epoch FROM "+m.name().String()+where+fmt.Sprintf(" ORDER BY epoch DESC OFFSET %d LIMIT 1)", keptMarks))
+	})
 }
 
 // adminConn is the session in which prepared transactions are ended: it never

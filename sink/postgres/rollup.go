@@ -181,20 +181,18 @@ func (s *Sink) made(ctx context.Context, c *conn) (bool, error) {
 	if s.makes == nil {
 		return false, nil
 	}
-	for _, t := range s.makes {
-		name, err := parseName(t)
-		if err != nil {
+	names := make([]tableName, len(s.makes))
+	for i, t := range s.makes {
+		var err error
+		if names[i], err = parseName(t); err != nil {
 			return false, sink.Fatal(err)
 		}
-		rows, err := c.query(ctx, "SELECT WHERE to_regclass($1) IS NULL", []byte(name.String()))
-		if err != nil {
-			return false, fmt.Errorf("look for table %s: %w", name, err)
-		}
-		if len(rows) > 0 {
-			return false, nil
-		}
 	}
-	return true, nil
+	there, err := c.exist(ctx, names...)
+	if err != nil {
+		err = fmt.Errorf("look for the tables of other sinks: %w", err)
+	}
+	return there, err
 }
 
 // columns holds the result of the query against the table.

@@ -278,14 +278,9 @@ func (s *Sink) createTables(ctx context.Context, c *conn) error {
 	if err != nil {
 		return sink.Fatal(err)
 	}
-	defer c.rollback(ctx)
-	if err := c.beginWriting(ctx); err != nil {
-		return err
-	}
-	if err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); ", int64(ledgerLock))+ddl); err != nil {
-		return err
-	}
-	return c.commit(ctx, &pgconn.Batch{})
+	return c.write(ctx, func() error {
+		return c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); ", int64(ledgerLock))+ddl)
+	})
 }
 
 // resume compares the ledger with what the journal knows.

@@ -120,9 +120,6 @@ func (s *Staged) OpenStaging(ctx context.Context, o sink.Owner) (sink.StagingTas
 		if err := m.create(ctx); err != nil {
 			return err
 		}
-		if err := m.forgetOthers(ctx); err != nil {
-			return err
-		}
 		return t.knows(ctx, m)
 	}()
 	if err != nil {
@@ -319,12 +316,8 @@ func (t *stagedTask) begin(ctx context.Context, c *conn) error {
 	begin(b, t.s.cfg.StatementTimeout)
 	wait := min(lockWait, t.s.cfg.StatementTimeout/2) // who waits for a lock is told so, not that it took too long
 	b.ExecParams("SELECT set_config('lock_timeout', $1, true)", [][]byte{text(wait.Milliseconds())}, []uint32{oidText}, nil, nil)
-	printed(b, c.plans)
-	res, err := c.start(ctx, b)
-	if err != nil {
-		return err
-	}
-	return altered(res, c.plans)
+	_, err := c.startAsSeen(ctx, b)
+	return err
 }
 
 // Prepare implements sink.StagingTask.

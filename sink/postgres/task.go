@@ -210,24 +210,16 @@ func (t *task) start(ctx context.Context, c *conn, b sink.Batch) (sink.Pos, erro
 	begin(batch, t.s.cfg.StatementTimeout)
 	if t.o.Guarantee == sink.AtLeastOnce {
 		t.among(batch)
-		printed(batch, c.plans)
-		res, err := c.start(ctx, batch)
-		if err == nil {
-			err = altered(res, c.plans)
-		}
+		_, err := c.startAsSeen(ctx, batch)
 		return b.Prev, err
 	}
 	l := t.marks(c)
 	l.lock(batch)
 	l.forget(batch, b.Confirmed)
 	t.among(batch)
-	printed(batch, c.plans)
-	res, err := c.start(ctx, batch)
+	res, err := c.startAsSeen(ctx, batch)
 	if err != nil {
 		return sink.Pos{}, fmt.Errorf("lock the mark in %s: %w", t.ledger, err)
-	}
-	if err := altered(res, c.plans); err != nil {
-		return sink.Pos{}, err
 	}
 	at, found, err := l.locked(res[beginResults].Rows)
 	if err == nil && (!found || at.Before(b.Prev)) {
