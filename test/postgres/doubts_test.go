@@ -31,6 +31,18 @@ func refused(vs []sink.Verdict) string {
 	return strings.Join(out, ", ")
 }
 
+// wantRefused wants the check to refuse the settings for good, with these words.
+func wantRefused(t *testing.T, name string, cfg postgres.Config, want string) {
+	t.Helper()
+	s, err := postgres.New("out", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(t.Context()); sink.Classify(err) != sink.ClassFatal || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: got %v, want %q, and that it takes a person", name, err, want)
+	}
+}
+
 // TestDoubtful: the server's error does not say whether the record is at fault or the
 // table. Beside records that are taken it is the record.
 func TestDoubtful(t *testing.T) {
@@ -296,13 +308,7 @@ func TestUnfitTables(t *testing.T) {
 			dsn, _ := database(t, tt.ddl)
 			cfg := keyed(dsn, "id")
 			tt.with(&cfg)
-			s, err := postgres.New("out", cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Check(t.Context()); sink.Classify(err) != sink.ClassFatal || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q, and that it takes a person", err, tt.want)
-			}
+			wantRefused(t, name, cfg, tt.want)
 		})
 	}
 }

@@ -30,14 +30,7 @@ func TestTooMuchAtOnce(t *testing.T) {
 				if mode != "append" {
 					cfg.Key = []string{"id"}
 				}
-				if mode == "two_phase" {
-					task := openStaged(t, cfg, owner())
-					cs, err := staged(t.Context(), task, 1, values(vs...))
-					must(t, err)
-					must(t, task.Commit(t.Context(), cs))
-				} else {
-					finish(t, open(t, cfg, owner()), batch(1, vs...), 30)
-				}
+				putAll(t, cfg, mode, vs...)
 				if got := column(t, c, "SELECT count(*)::text FROM t"); got != "100" {
 					t.Errorf("%s rows", got)
 				}

@@ -26,6 +26,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// putAll carries an epoch of values to its end, in mode two_phase or in that of cfg.
+func putAll(t *testing.T, cfg postgres.Config, mode string, vs ...string) {
+	t.Helper()
+	if mode == "two_phase" {
+		commitEpoch(t, openStaged(t, cfg, owner()), 1, vs...)
+		return
+	}
+	finish(t, open(t, cfg, owner()), batch(1, vs...), 30)
+}
+
 // away wants an error that is tried again.
 func away(t *testing.T, what string, err error) {
 	t.Helper()
@@ -243,14 +253,7 @@ func TestManyShortStatements(t *testing.T) {
 				}
 				dsn, c := database(t, tt.ddl)
 				cfg.DSN = dsn
-				if mode == "two_phase" {
-					task := openStaged(t, cfg, owner())
-					cs, err := staged(t.Context(), task, 1, values(vs...))
-					must(t, err)
-					must(t, task.Commit(t.Context(), cs))
-				} else {
-					finish(t, open(t, cfg, owner()), batch(1, vs...), 30)
-				}
+				putAll(t, cfg, mode, vs...)
 				if got := column(t, c, "SELECT max(v)::text FROM t"); got != fmt.Sprint(n-1) {
 					t.Errorf("%s: v is %s", mode, got)
 				}
